@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
+import xarray as xr
 
+import ctfa
 from ctfa import CTFARegressor, MultiInputCTFARegressor, TargetAggregator
 from ctfa.datasets import make_basins, make_gauges
 from ctfa.plotting import (
@@ -31,6 +34,7 @@ from ctfa.plotting import (
     plot_merges,
     plot_path,
     plot_stability,
+    plot_windows,
 )
 
 HERE = Path(__file__).parent
@@ -103,6 +107,23 @@ def coefficients() -> Any:
     return plot_coefficients(gauges()[1])
 
 
+def windows() -> Any:
+    """Windows of time of weekly series that were made of the past."""
+    rng = np.random.default_rng(0)
+    weather = rng.normal(size=(2, 412, 8))
+    rain, heat = (ctfa.lagged(one, range(13)).columns.reshape(412, 8, 13) for one in weather)
+    flow = rain[..., 3:9].mean(axis=-1) + 0.25 * rng.normal(size=(412, 8))
+    flow[:, 4:] -= heat[:, 4:, :4].mean(axis=-1)
+    held = {"flow": flow, "rain": weather[0], "heat": weather[1]}
+    places = [f"{side} {number}" for side in ("north", "south") for number in range(1, 5)]
+    weeks = pd.date_range("2018-01-01", periods=412, freq="7D")
+    data = xr.Dataset(
+        {name: (("time", "place"), values) for name, values in held.items()},
+        coords={"time": weeks, "place": places},
+    ).isel(time=slice(12, None))
+    return plot_windows(ctfa.labelled.fit(data, target="flow", lags=range(13), held_out=None))
+
+
 def gains() -> Any:
     """Predicted gains of the basins."""
     return plot_gains(basins()[1])
@@ -138,6 +159,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
         cv_curve,
         merges,
         coefficients,
+        windows,
         gains,
         held_out_gains,
         stability,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ctfa.estimators.pooled import PooledCTFARegressor
     from ctfa.estimators.shared import CTFARegressor
     from ctfa.estimators.targets import TargetAggregator
+    from ctfa.estimators.windows import lagged
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "datasets",
     "feature_path",
     "labelled",
+    "lagged",
     "multi_input_layout",
     "nonlinctfa",
     "persistence",
@@ -67,6 +69,7 @@ _HOMES = {
     "SearchStopped": "core.progress",
     "TargetAggregator": "estimators.targets",
     "feature_path": "estimators.features",
+    "lagged": "estimators.windows",
     "multi_input_layout": "estimators.multi_input",
     "nonlinctfa": "estimators.parity",
     "progress": "_progress",

@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.linear_model import RidgeCV
 
 from ctfa import __version__, labelled
+from ctfa._commands._options import steps_back
 from ctfa._commands._terminal import Steps, path_text
 from ctfa._kinds import format_of
 from ctfa._text import nearest
@@ -214,12 +215,26 @@ def arguments(asked: RunFile, data: Any, steps: Steps) -> dict[str, Any]:
             given[role] = read_data(asked.files[role], steps, layer)
     given |= {name: one_or_all(given[name]) for name in ("target", "task")}
     given["select"] = selection(asked.options["select"])
+    given["lags"] = lags_of(asked.options["lags"])
     given["regressor"] = RidgeCV(PENALTIES) if given["regressor"] == "ridge" else None
     given["held_out"] = None if given["held_out"] == "none" else given["held_out"]
     weights = given["weights"]
     if weights is not None and weights != "area":
         given["weights"] = _weights(data, weights)
     return given
+
+
+def lags_of(written: Iterable[str] | None) -> Any:
+    """Steps back, by feature where they are named."""
+    if not written:
+        return None
+    found: dict[str, list[int]] = {}
+    for text in written:
+        name, _, steps = text.rpartition("=")
+        found[name] = [*found.get(name, []), *steps_back(steps)]
+    if "" in found and len(found) > 1:
+        raise ValueError("--lags names a feature in one place and none in another: name each.")
+    return found.get("", found)
 
 
 def selection(choices: Iterable[str] | None) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.labelled import _doubts as doubts
 from ctfa.labelled._gather import choose_one
 from ctfa.labelled._seasons import Untreated
+from ctfa.labelled._steps import clock, step_in_words
 from ctfa.labelled._tasks import SAMPLES, axis_of
 from ctfa.labelled._words import listed, several, word
 from ctfa.report._words import plural
@@ -27,11 +28,6 @@ from ctfa.report._words import plural
 DATE_PARTS = ("year", "month", "day", "hour")
 #: What holds numbers and is no series: values among which there is text, and a count of the rows.
 MIXED, COUNTED = "numbers and text", "row number"
-#: Steps of time by their seconds, the longest first.
-STEPS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
-WEEK = 604800
-#: Days of a month on average; days by which one may differ, and months of a calendar do.
-MONTH, ONE_DIFFERS, ALL_DIFFER = 30.44, 3.0, 0.5
 #: What is usually asked for, in lower case.
 TARGETS = (
     "target", "y", "vhi", "ndvi", "evi", "lai", "sif", "gpp", "nee", "yield", "discharge",
@@ -202,12 +198,12 @@ def placed(values: AnyArray) -> tuple[Period | None, IntArray]:
         places = np.unique(values, return_inverse=True)[1]
     if values.size == 0 or _kind(values) != "time" or values.dtype.kind == "m":
         return None, places
-    seconds, months, known = _clock(values)
+    seconds, months, known = clock(values)
     if not known.any():
         return None, places
     once, at, place = np.unique(seconds[known], return_index=True, return_inverse=True)
     labels, months = values[known][at], months[known][at]
-    step, counts = _step(np.diff(once), np.diff(months))
+    step, counts = step_in_words(np.diff(once), np.diff(months))
     left = np.flatnonzero(counts > 1)
     period = Period(
         _date(labels[0]),
@@ -219,44 +215,6 @@ def placed(values: AnyArray) -> tuple[Period | None, IntArray]:
     )
     places[known] = np.concatenate([[0], np.cumsum(counts)])[place]
     return period, places
-
-
-def _clock(values: AnyArray) -> tuple[IntArray, IntArray, BoolArray]:
-    """Seconds and months of each time, in its own calendar and zone; and whether it is known."""
-    if hasattr(values[0], "calendar"):
-        passed = np.array([round((value - values[0]).total_seconds()) for value in values])
-        months = np.array([12 * value.year + value.month for value in values])
-        return passed, months, np.ones(values.size, dtype=bool)
-    if values.dtype.kind == "O":
-        values = np.array([value.isoformat()[:19] for value in values], dtype="datetime64[s]")
-    seconds, numbers = (values.astype(f"datetime64[{unit}]").astype(np.int64) for unit in "sM")
-    return seconds, numbers, ~np.isnat(values)
-
-
-def _step(seconds: IntArray, months: IntArray) -> tuple[str, IntArray]:
-    """The usual distance of times, in words, and how many of it each distance is."""
-    irregular = "irregular", np.ones(seconds.size, dtype=np.intp)
-    if seconds.size < 2:
-        return "", irregular[1]
-    usual = _usual(months)
-    around = np.abs(seconds / 86400 - MONTH * months) <= ONE_DIFFERS + ALL_DIFFER * months
-    if usual and around.all() and not (months % usual).any():
-        years, left = divmod(usual, 12)
-        return _times(usual, "month") if left else _times(years, "year"), months // usual
-    usual = _usual(seconds)
-    if (seconds % usual).any():
-        return irregular
-    name = next(name for name, length in STEPS.items() if usual % length == 0)
-    return "week" if usual == WEEK else _times(usual // STEPS[name], name), seconds // usual
-
-
-def _usual(distances: IntArray) -> int:
-    """The middle one, which is one of them."""
-    return int(np.sort(distances)[(distances.size - 1) // 2])
-
-
-def _times(count: int, name: str) -> str:
-    return name if count == 1 else f"{count} {name}s"
 
 
 def _date(value: Any) -> str:

@@ -115,6 +115,32 @@ def _rules() -> str:
     return ", ".join(rule.written for rule in NEIGHBOUR_RULES.values())
 
 
+def lags(text: str) -> list[str]:
+    """Steps back by feature, ``rain=0:24,temp=0,3``; of all features without a name."""
+    found: list[str] = []
+    for part in names(text):
+        if "=" in part or not found:
+            found.append(part)
+        else:  # one more of the feature before
+            found[-1] += f",{part}"
+    for part in found:
+        steps_back(part.rpartition("=")[2])
+    return found
+
+
+def steps_back(text: str) -> list[int]:
+    """Whole numbers with commas between them; ``0:24`` is all from 0 to 24."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition(":")
+        if not (first.isdigit() and (last or first).isdigit()) or int(last or first) < int(first):
+            raise argparse.ArgumentTypeError(
+                f"{part.strip()!r} is not a number of steps back, such as 3, or 0:24 for 0 to 24"
+            )
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
 def max_loss(text: str) -> str | float:
     """A limit, or "auto"."""
     return text if text == "auto" else _limit(text)
@@ -136,7 +162,7 @@ def held_out(text: str) -> str | int:
 
 
 #: Options of a fit that may be given again, to add to what was given.
-SEVERAL = ("-t", "-f", "--select")
+SEVERAL = ("--lags", "-t", "-f", "--select")
 #: Those of which each is kept by itself.
 PAIRS = ("--together", "--apart")
 #: What options are called in Python, where that is not what they are called here.
@@ -171,6 +197,11 @@ def _fit_options() -> dict[str, dict[str, tuple[Any, str]]]:
                 "take off the mean of each month, season, ..."),
             "--detrend": (bool, "take off a straight line in time"),
             "--standardise": (bool, "compare tasks in units of their own variance (default: yes)"),
+            "--lags NAME=0:24,...": (lags,
+                "also take features from so many steps of time back, all features where none is "
+                "named; finds windows of neighbouring lags (may be given again)"),
+            "--own-past 1,2,...": (steps_back,
+                "also take the target of each task itself from so many steps back"),
             "--weights area|NAME": (str,
                 "how much a task counts in its region: by area, or by a coordinate or column"),
             "--masked": (["auto", "leave", "error"],

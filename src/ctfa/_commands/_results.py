@@ -31,6 +31,7 @@ FILES = (
     "regions.csv",
     "coefficients.csv",
     "coefficients.nc",
+    "windows.csv",
     "merges.csv",
     "errors.csv",
     "errors.nc",
@@ -56,6 +57,8 @@ def write_results(fitted: Any, draft: Path, run: RunFile, folder: Path) -> None:
         if hasattr(fitted.coef, "dims"):
             both = fitted.coef.to_dataset(name="coef").assign(coef_error=fitted.coef_error)
             labelled.write(both, draft / "coefficients.nc")
+    if fitted.plan.step is not None:
+        labelled.write(fitted.windows, draft / "windows.csv")
     labelled.write(merge_table(fitted), draft / "merges.csv")
     if fitted.held_out is not None:
         labelled.write(error_table(fitted), draft / "errors.csv")

@@ -215,7 +215,8 @@ def _given(asked: RunFile, said: set[str]) -> Iterator[str]:
                 one = choice if isinstance(choice, str) else ",".join(map(str, choice))
                 yield from (f"--{option}", one)
         else:
-            yield from (f"--{option}", str(value))
+            several = isinstance(value, list)
+            yield from (f"--{option}", ",".join(map(str, value)) if several else str(value))
     if "places" in asked.files:
         yield from ("--places", terminal.path_text(asked.files["places"]))
 

@@ -76,7 +76,9 @@ def _fit(options: argparse.Namespace) -> None:
 def _resolved(asked: RunFile, fitted: Any) -> RunFile:
     """What was asked for, with what the fit found out by itself."""
     plan = fitted.plan
-    found: dict[str, Any] = {"features": [slot.name for slot in plan.slots]}
+    found: dict[str, Any] = {
+        "features": [slot.name for slot in plan.sources if slot.name != plan.target]
+    }
     if fitted.form.kind == "xarray":
         found |= {"task": list(plan.task_dims), "sample": plan.sample}
     left_open = {name: value for name, value in found.items() if asked.options[name] is None}
@@ -104,7 +106,7 @@ def _predict(options: argparse.Namespace) -> None:
     with terminal.watched(options) as steps:
         fitted = load_run(options.fitted)
         plan = fitted.plan
-        names = None if plan.feature_dim is not None else [slot.name for slot in plan.slots]
+        names = None if plan.feature_dim is not None else [slot.name for slot in plan.sources]
         data = read_large(options.data, steps, names, options.layer)
         data = selected(data, selection(options.select))
         _require_kind(fitted, data, options.data)

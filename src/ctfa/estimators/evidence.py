@@ -15,6 +15,7 @@ from ctfa._text import visible
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.history import MergeHistory
+from ctfa.core.lags import Lags
 from ctfa.core.members import Gain, gain, replay
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
@@ -440,6 +441,7 @@ class Explanation:
     held_out: bool = False  # whether gains are of blocks of rows that the group had not seen
     served_gain: float = np.nan  # of what the target adds to its group's model, too
     judge: str = ""  # "linear", where the regressor that serves has not judged
+    windows: tuple[str, ...] = ()  # of time, that its group's model is made of
 
     @property
     def max_loss(self) -> float:
@@ -458,6 +460,8 @@ class Explanation:
         lines = [*self._group_lines(), *self._merge_lines(), self._refusal_line()]
         if self.terms.wish:
             lines.append(f"  Wished: {self.terms.wish}.")
+        if self.windows:
+            lines.append(f"  Its model: {'; '.join(self.windows)}.")
         return "\n".join(map(visible, lines))
 
     def _group_lines(self) -> list[str]:
@@ -616,6 +620,24 @@ def explain(
         evidence.held_out,
         np.nan if evidence.served is None else float(evidence.served.value[target]),
         evidence.judge,
+        _windows_of(model, group),
+    )
+
+
+def _windows_of(model: Any, group: int) -> tuple[str, ...]:
+    """Lags and their means in a group's model, with their coefficients where it is linear."""
+    features = model.features_[group]
+    lags = Lags(getattr(features, "feature_names_in_", ()))
+    if not lags:
+        return ()
+    coef = getattr(model.regressors_[group], "coef_", None)
+    values = [None] * features.n_groups_ if coef is None else np.ravel(coef).tolist()
+    names = features.get_feature_names_out()
+    parts = zip(features.partition_.groups, names, values, strict=True)
+    return tuple(
+        name if value is None else f"{value:+.2g} {name}"
+        for columns, name, value in parts
+        if lags.window(columns) is not None
     )
 
 

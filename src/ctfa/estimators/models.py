@@ -468,16 +468,27 @@ def fit_groups(
     plain = feature_template is None and (template is None or is_least_squares(template))
     with one_thread() if plain else nullcontext():
         results = Parallel(n_jobs=1 if plain else n_jobs)(
-            delayed(_fit_group)(rows, judged, feature_template, template, names, folds)
-            for rows, judged, names in zip(
+            delayed(_fit_group)(rows, judged, phase, template, names, folds)
+            for rows, judged, phase, names in zip(
                 _rows_of_groups(series, own, partition, slots, added),
                 _judged_rows(series, aggregate, partition, slots, feature_template),
+                (_on_slots(feature_template, row) for row in slots),
                 ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
                 strict=True,
             )
         )
     features, regressors = zip(*results, strict=True)
     return OwnModels(aggregate, slots, list(features), list(regressors), centre, series.has)
+
+
+def _on_slots(template: FeatureAggregator | None, has: BoolArray) -> FeatureAggregator | None:
+    """Phase II for a group that lacks some slots: the graph of all, among those that it has."""
+    graph = None if template is None else template.connectivity
+    if template is None or graph is None or callable(graph) or has.all():
+        return template
+    graph = check.read_graph(graph, np.empty((0, has.size)), "features")
+    found: FeatureAggregator = clone(template).set_params(connectivity=graph[has][:, has])
+    return found
 
 
 def fit_steps(

@@ -24,6 +24,7 @@ from ctfa.core.fit import Evidence
 from ctfa.core.graph import NO_WISHES, Neighbours, Separation, Wishes
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.judge import Merge
+from ctfa.core.lags import Lags
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS, Scan, best_first, stay
 from ctfa.core.spaces.base import MergeSpace
@@ -349,13 +350,19 @@ def _keep(aggregator: Any, history: MergeHistory, point: PathPoint) -> None:
 
 
 def group_names(partition: Partition, names: Sequence[Any]) -> list[str]:
-    """Name a group after its members: ``a``, or ``mean(a, b)``."""
-    return [
-        str(names[group[0]])
-        if group.size == 1
-        else "mean(" + ", ".join(str(names[member]) for member in group) + ")"
-        for group in partition.groups
-    ]
+    """Name a group after its members: ``a``, ``mean(a, b)``, or ``mean(rain, 3-8 weeks before)``.
+
+    The last where they are neighbouring lags of one series.
+    """
+    lags = Lags(names)
+
+    def named(group: IntArray) -> str:
+        window = lags.window(group) if lags and group.size > 1 else None
+        members = [str(names[member]) for member in group]
+        found = ", ".join(members) if window is None else str(window)
+        return found if group.size == 1 else f"mean({found})"
+
+    return [named(group) for group in partition.groups]
 
 
 class Choice(NamedTuple):

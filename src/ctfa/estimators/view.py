@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa.core.history import MergeHistory
+from ctfa.core.lags import Lags, Window
 from ctfa.core.members import Gain
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
@@ -173,6 +174,24 @@ class FittedGroups:
         for group, features in enumerate(self.model.features_):
             labels[group, self.columns(group)] = features.partition_.labels
         return labels
+
+    def windows(self, group: int) -> list[tuple[IntArray, Window]]:
+        """Features of a group that are of the past: which are in one mean, and of which time.
+
+        By series, the latest first; empty where no feature is a lag.
+        """
+        lags = self._lags
+        if not lags or self.means is None:
+            return []
+        labels = self.means[group]
+        each = [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]
+        found = [(columns, window) for columns in each if (window := lags.window(columns))]
+        series = [lag.series for lag in lags.of if lag is not None]
+        return sorted(found, key=lambda own: (series.index(own[1].series), own[1].first))
+
+    @cached_property
+    def _lags(self) -> Lags:
+        return Lags(() if self.is_aggregator else self.features)
 
     @property
     def group_steps(self) -> Any:

@@ -135,7 +135,7 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
     _require_common_rows(facts, Y, slots, plan, index)
     X, layout = table(slots, plan, tasks)
     notes = [*gathered.notes, *notes, *more, *_gaps_in_words(facts, plan, tasks)]
-    notes += _doubts(_by_name(*first, plan), facts, plan, everything)
+    notes += _doubts(told_of(_by_name(*first, plan), plan), facts, plan, everything)
     where = doubts.in_first(facts.n_rows if presumed is None else len(first[0]), facts.n_rows)
     notes += _flat_in_words(facts, plan, tasks, where)
     if sample not in target.coords:  # rows without labels are counted
@@ -258,6 +258,12 @@ def _by_name(target: Any, slots: Sequence[Any], plan: Plan) -> dict[str, Any]:
     return {plan.target: target, **dict(zip(names, parts, strict=True))}
 
 
+def told_of(seen: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """Of all lags of a feature the first, under the name of the feature."""
+    told = {name: seen[plan.slots[number].name] for number, name in plan.told}
+    return {plan.target: seen[plan.target], **told}
+
+
 def _doubts(
     seen: dict[str, FloatArray], facts: Facts, plan: Plan, everything: Tasks
 ) -> Iterator[str]:
@@ -372,22 +378,23 @@ def _gaps_in_words(facts: Facts, plan: Plan, tasks: Tasks) -> list[str]:
     share = float(facts.missing[tasks.kept].mean()) / facts.n_rows
     if share:
         notes.append(f"{100 * share:.2g} % of {plan.target} missing")
-    for count, slot in zip(facts.slots, plan.slots, strict=True):
-        if slot.shared:
+    for number, name in plan.told:
+        if plan.slots[number].shared:
             continue
-        own = count[tasks.kept]
+        own = facts.slots[number][tasks.kept]
         absent = own == facts.n_rows
         if absent.any():
-            notes.append(f"{several(int(absent.sum()), tasks.what)} without any {slot.name}")
+            notes.append(f"{several(int(absent.sum()), tasks.what)} without any {name}")
         share = float(own[~absent].mean()) / facts.n_rows if not absent.all() else 0.0
         if share:
-            notes.append(f"{100 * share:.2g} % of {slot.name} missing")
+            notes.append(f"{100 * share:.2g} % of {name} missing")
     return notes
 
 
 def _flat_in_words(facts: Facts, plan: Plan, tasks: Tasks, where: str) -> Iterator[str]:
     """Features that never change, in all tasks that are kept or in some."""
-    for flat, slot in zip(facts.flat, plan.slots, strict=True):
-        own = flat if slot.shared else flat[tasks.kept]
-        found = doubts.flat_feature(slot.name, own, lambda: tasks.names, tasks.what, where)
+    for number, name in plan.told:
+        flat = facts.flat[number]
+        own = flat if plan.slots[number].shared else flat[tasks.kept]
+        found = doubts.flat_feature(name, own, lambda: tasks.names, tasks.what, where)
         yield from map(str, found)

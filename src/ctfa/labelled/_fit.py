@@ -26,7 +26,7 @@ from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 from ctfa.estimators.zeros import Summing, Zeros
 from ctfa.labelled import _doubts as doubts
-from ctfa.labelled._arrays import Arrays, arrange, named_inputs
+from ctfa.labelled._arrays import Arrays, arrange, named_inputs, told_of
 from ctfa.labelled._form import (
     DataForm,
     as_pandas,
@@ -39,6 +39,7 @@ from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
 from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._neighbours import read_neighbours
+from ctfa.labelled._past import apart_from_past, windows_in, with_past
 from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._seasons import Seasons, untreated, zeros_of
 from ctfa.labelled._select import lie_along, selected, to_repeat
@@ -87,6 +88,8 @@ def fit(
     merge_features: Any = None,
     cv: Any = 10,
     held_out: Any = "auto",
+    lags: Any = None,
+    own_past: Any = None,
     title: str | None = None,
     n_jobs: int | None = None,
     **unknown: Any,
@@ -167,6 +170,15 @@ def fit(
     held_out : "auto", int, splitter or None, default="auto"
         Rows on which the result is judged against single-task models: five blocks, each held out
         once; the last fifth for more than 2,000 tasks. None skips it.
+    lags : iterable of int, or dict, default=None
+        Steps of time back at which features are taken too, such as ``{"rain": range(0, 25)}``; of
+        all features where none is named. Lags of a feature form a chain: Phase II joins neighbours
+        to windows, ``mean(rain, 3-8 weeks before)``, within each region (``merge_features=False``
+        keeps every lag). A lag is a distance in time, whatever rows are missing; rows whose past is
+        not in the data are left out. ``predict`` reads the past from the data it is given.
+    own_past : int or iterable of int, default=None
+        Steps back at which the target of each task is a feature of it. Rows of ``own_past`` beside
+        a held-out block are left out of its training rows.
     title : str, default=None
         Of the report page.
     n_jobs : int or None, default=None
@@ -205,11 +217,14 @@ def fit(
     if is_table(data) and sample is None and isinstance(task, str) and isinstance(target, str):
         _refuse_for_rows(
             anomalies=anomalies, detrend=detrend, weights=weights, places=places,
-            masked=masked, aggregate=aggregate, solver=solver,
+            masked=masked, aggregate=aggregate, solver=solver, lags=lags, own_past=own_past,
         )  # fmt: skip
         model: Any = PooledCTFARegressor(features=_merging(merge_features), **common)
         return _fit_rows(model, data, target, features, task, neighbours, held_out, title, select)
     gathered, form, geometry = read_labelled(data, target, features, sample, task, select)
+    has_past = not (lags is None and own_past is None)
+    if has_past:
+        gathered = with_past(gathered, lags, own_past)
     plan = gathered.plan
     arrays = arrange(gathered, masked)
     tasks = arrays.tasks
@@ -222,6 +237,13 @@ def fit(
     weight = _weights(weights, tasks, outlines)
     confounds = Seasons.of(anomalies, detrend, arrays.samples)
     common["features"] = _merging(merge_features, shared=plan.is_shared)
+    if has_past:
+        columns = None if confounds is None else confounds.columns(arrays.samples)
+        common["features"] = windows_in(merge_features, plan, arrays.some(plan), columns)
+    if own_past is not None and not arrays.is_lazy:
+        gap = max(slot.lag for slot in plan.slots if slot.source == plan.target)
+        cv, held_out = (apart_from_past(splits, gap, tasks.n_tasks) for splits in (cv, held_out))
+        targets.set_params(cv=cv)
     if arrays.layout is None:
         model = CTFARegressor(**common)
     else:
@@ -328,7 +350,7 @@ def _doubts(
 
     Of what is in chunks the first rows are looked at, in which a season may pass for a trend.
     """
-    some = arrays.some(plan)
+    some = told_of(arrays.some(plan), plan)
     where = doubts.in_first(len(some[plan.target]), len(arrays.samples))
     yield from map(str, doubts.same_variables(plan.target, some, where, merged=merged))
     if where:

@@ -491,13 +491,20 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     require_rows(frame)
     first_level = frame.columns.get_level_values(0)
     index, _ = _rows(frame, plan.sample if plan.sample in first_level else None)
-    names = [slot.name for slot in plan.slots]
+    names = [slot.name for slot in plan.sources]
     if form.kind == "pairs":
         dataset = _paired(frame, names, (plan.sample, tasks.dims[0]), index)
     else:
         _require_columns_once(frame)
-        held = {name: (plan.sample, column(frame, name)) for name in names}
-        dataset = need("xarray").Dataset(held, coords={plan.sample: index})
+        held: dict[str, Any] = {
+            name: (plan.sample, column(frame, name)) for name in names if name != plan.target
+        }
+        coords = {plan.sample: index}
+        if plan.target in names:  # its own past
+            coords |= {dim: tasks.coords.index(dim) for dim in tasks.dims}
+            own = [column(frame, name) for name in coords[tasks.dims[0]]]
+            held[plan.target] = ((plan.sample, *tasks.dims), np.column_stack(own))
+        dataset = need("xarray").Dataset(held, coords=coords)
 
     def hand_back(found: Any) -> Any:
         values = found.transpose(plan.sample, *tasks.dims).values
@@ -624,7 +631,7 @@ def _long_features(fit: Any, frame: Any) -> tuple[Any, Callable[[Any], Any]]:
     plan, tasks = fit.plan, fit.tasks
     require_rows(frame)
     dims = [plan.sample, *tasks.dims]
-    built, codes = _pivoted(frame, [slot.name for slot in plan.slots], dims, tasks.coords)
+    built, codes = _pivoted(frame, [slot.name for slot in plan.sources], dims, tasks.coords)
     flat = np.unique(np.ravel_multi_index(codes[1:], tasks.shape))
     require_members(fit, np.flatnonzero(np.isin(tasks.kept, flat)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,11 +30,21 @@ WRITTEN_DATE = re.compile(
 
 
 class Slot(NamedTuple):
-    """One feature: its name, what is said of it, and whether it is the same for every task."""
+    """One feature: its name, what is said of it, and whether it is the same for every task.
+
+    One of the past is read from a variable of another name, so many steps before.
+    """
 
     name: str
     attrs: dict[str, Any]
     shared: bool
+    source: str = ""
+    lag: int = 0
+
+    @property
+    def read(self) -> str:
+        """The variable it is read from."""
+        return self.source or self.name
 
     @property
     def units(self) -> str:
@@ -54,6 +64,25 @@ class Plan:
     feature_dim: str | None = None  # where features came in one array, the dimension they lay on
     #: What was selected along neither rows nor tasks: other data are taken at the same.
     select: tuple[tuple[str, str], ...] = ()
+    step: tuple[str, float] | None = None  # of the rows in time, where features are of the past
+
+    def replaced(self, **fields: Any) -> Plan:
+        """The same with other fields."""
+        return replace(self, **fields)
+
+    @property
+    def sources(self) -> tuple[Slot, ...]:
+        """What is read from data, once each: features, and the target where its past is one."""
+        return tuple({s.read: Slot(s.read, s.attrs, s.shared) for s in self.slots}.values())
+
+    @property
+    def told(self) -> list[tuple[int, str]]:
+        """Slots that are spoken of, and by which name: one of all lags of a feature."""
+        first: dict[str, int] = {}
+        for number, slot in enumerate(self.slots):
+            if slot.source != self.target:  # of whose gaps is told already
+                first.setdefault(slot.read, number)
+        return [(number, name) for name, number in first.items()]
 
     @property
     def task_dims(self) -> tuple[str, ...]:
@@ -84,6 +113,7 @@ class Gathered(NamedTuple):
     plan: Plan
     notes: list[str]
     whole: Any = None  # the features in one array, where they came so and all tasks share them
+    before: Any = None  # target and features on the rows that each came with
 
 
 def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gathered:
@@ -103,9 +133,10 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     whole = [dated_alike(array, found, sample_dim, []) for array in whole]
     for array in (found, *slots):
         require_some(array)
+    slots = [on_tasks(slot, found, task_dims) for slot in slots]
+    before = found, slots
     found, slots = same_rows(found, [*slots, *whole], sample_dim, notes)
     slots, whole = (slots[:-1], slots[-1:]) if whole else (slots, [])
-    slots = [on_tasks(slot, found, task_dims) for slot in slots]
     plan = Plan(
         str(found.name),
         dict(found.attrs),
@@ -116,7 +147,7 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
         ),
         feature_dim,
     )
-    return Gathered(found, slots, plan, notes, whole[0] if whole else None)
+    return Gathered(found, slots, plan, notes, whole[0] if whole else None, before)
 
 
 def by_conventions(data: Any, notes: list[str]) -> Any:
@@ -189,12 +220,13 @@ def _without(data: Any, dim: Any, notes: list[str]) -> Any:
 def gather_features(
     data: Any, plan: Plan, tasks: Tasks
 ) -> tuple[list[Any], dict[str, IntArray], IntArray]:
-    """Find the features of a fitted model in other data, on its tasks and in its units.
+    """Find what a fitted model reads in other data, on its tasks and in its units.
 
     Tasks that the data lack have NaN. And where along each dimension there are data, and which
     tasks these are.
     """
-    names = [slot.name for slot in plan.slots]
+    sources = plan.sources
+    names = [slot.name for slot in sources]
     feature_dim, task_dims = plan.feature_dim, plan.task_dims
     if feature_dim is not None and hasattr(data, "data_vars"):
         along = [v for v in data.data_vars.values() if {feature_dim, plan.sample} <= set(v.dims)]
@@ -211,10 +243,11 @@ def gather_features(
             raise ValueError(f"{feature_dim} lacks {listed(missing)}, which the model needs.")
         given = [split[name] for name in names]
     else:
+        _require_own_past(data, plan)
         given = _named(_as_dataset(data), names)
     fitted, known = tasks.coords, (plan.sample, *task_dims)
     sides = {dim: tasks.coords.index(dim) for dim in task_dims}
-    for number, slot in enumerate(plan.slots):
+    for number, slot in enumerate(sources):
         wanted = known[:1] if slot.shared else known
         array = by_conventions(without_quantity(given[number]), [])
         require_some(array)
@@ -237,7 +270,7 @@ def gather_features(
         for dim in task_dims:
             array = on_units_of(array, fitted, dim)
         given[number] = array
-    own = [array for array, slot in zip(given, plan.slots, strict=True) if not slot.shared]
+    own = [array for array, slot in zip(given, sources, strict=True) if not slot.shared]
     places = known_places(own, fitted, task_dims)
     there = np.zeros(tasks.shape, dtype=bool)
     there[np.ix_(*(places[dim] for dim in task_dims))] = True
@@ -248,7 +281,19 @@ def gather_features(
             "model for any."
         )
     given = [on_tasks(array, fitted, task_dims, some=True) for array in given]
-    return in_units_of_fit(given, plan.slots), places, chosen
+    return in_units_of_fit(given, sources), places, chosen
+
+
+def _require_own_past(data: Any, plan: Plan) -> None:
+    """Refuse data without the target where its past is a feature."""
+    known = getattr(data, "variables", None)
+    asks = any(slot.source == plan.target for slot in plan.slots)
+    if asks and known is not None and plan.target not in known:
+        raise ValueError(
+            f"the model was fitted with own_past: predictions need values of {plan.target} from "
+            f"the rows before, and the data has no {plan.target!r}. Give it with what was "
+            "observed, NaN in the rows that are to be predicted."
+        )
 
 
 def _require_same_names(array: Any, wanted: Sequence[str]) -> None:

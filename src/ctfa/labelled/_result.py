@@ -24,6 +24,7 @@ from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Plan, gather_features, require_known
 from ctfa.labelled._geometry import Geometry, label_columns, places, shapes
 from ctfa.labelled._matching import on_tasks, same_rows, tasks_first
+from ctfa.labelled._past import past_of
 from ctfa.labelled._seasons import Seasons
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns, in_regions, several
@@ -132,11 +133,19 @@ class LabelledFit:
             found = self.estimator.importance(X, Y, **options)
         return found.rename(columns={"group": self.tasks.group})
 
+    def _features(self, data: Any) -> tuple[list[Any], dict[str, IntArray], IntArray]:
+        """Features in other data, those of the past too; places along each side, tasks chosen."""
+        arrays, places, chosen = gather_features(data, self.plan, self.tasks)
+        if self.plan.step is not None:
+            named = zip(self.plan.sources, arrays, strict=True)
+            arrays = past_of({source.name: array for source, array in named}, self.plan)
+        return arrays, places, chosen
+
     def _rows(self, data: Any) -> tuple[Any, FloatArray, FloatArray | None]:
         """Inputs, targets and confounds of other data, as the estimator takes them."""
         plan, tasks = self.plan, self.tasks
         target = on_tasks(_form.target_in(self, data), tasks.coords, tasks.dims)
-        arrays, _, chosen = gather_features(_form.features_in(self, data)[0], plan, tasks)
+        arrays, _, chosen = self._features(_form.features_in(self, data)[0])
         _form.require_members(self, chosen)
         target, arrays = same_rows(target, arrays, plan.sample, [])
         slots = [
@@ -221,6 +230,26 @@ class LabelledFit:
         return {name.replace(" ", "_"): words for name, words in attrs.items()}
 
     @property
+    def windows(self) -> Any:
+        """Windows of time in each region's model, one row each, as a pandas DataFrame.
+
+        From ``first`` to ``last`` of ``unit`` before the row; ``coef`` is of the mean over the
+        window, what its lags have together in ``coef``, NaN where models are not linear. Empty
+        where nothing was asked of the past (``lags``, ``own_past``).
+        """
+        found, fitted = self.coefficients, FittedGroups.of(self.estimator)
+        rows = []
+        for region in range(self.n_regions):
+            for columns, window in fitted.windows(region):
+                coef = np.nan if found is None else float(found.value[region, columns].sum())
+                error = np.nan
+                if found is not None and found.standard_error is not None:
+                    error = float(found.standard_error[region, columns].sum())
+                rows.append((region, window.words, *window, coef, error))
+        names = (self.tasks.group, "window", "feature", "first", "last", "unit")
+        return need("pandas").DataFrame(rows, columns=[*names, "coef", "coef_error"])
+
+    @property
     def merges(self) -> Any:
         """Every merge and its evidence, one row each, as a pandas DataFrame."""
         return self.estimator.merges_
@@ -280,7 +309,7 @@ class LabelledFit:
         if self.form.kind == "rows":
             return _form.predict_rows(self, data, *interval)
         dataset, hand_back = _form.features_in(self, data)
-        arrays, places, chosen = gather_features(dataset, self.plan, self.tasks)
+        arrays, places, chosen = self._features(dataset)
         _form.require_members(self, chosen)
         with warnings.catch_warnings():
             if self.form.kind == "long":  # says itself what is missing of the rows it was asked
@@ -593,6 +622,8 @@ class LabelledFit:
 # -- What a fit came to, in words
 
 
+#: Regions whose windows of time are told.
+WINDOWS_SHOWN = 5
 #: Errors closer than this share are no difference worth words.
 EVEN = 0.005
 
@@ -611,9 +642,7 @@ def _lines(fit: Any) -> Iterator[str]:
     )
     span = f"{first} to {last}" if first else ""
     yield (
-        f"  {fit.plan.target} from {several(len(fit.plan.slots), 'feature')} "
-        f"({', '.join(slot.name for slot in fit.plan.slots[:6])}"
-        f"{', ...' if len(fit.plan.slots) > 6 else ''}); {several(n_samples, 'sample')}"
+        f"  {fit.plan.target} from {_features(fit.plan)}; {several(n_samples, 'sample')}"
         f"{f', {span}' if span else ''}"
     )
     if fit.held_out is not None:
@@ -629,7 +658,38 @@ def _lines(fit: Any) -> Iterator[str]:
     wish = FittedGroups.of(model).evidence.terms.wish
     if wish:
         yield f"  wished: {in_regions(wish)}"
+    yield from _windows(fit)
     yield from (f"  note: {note}" for note in fit.notes)
+
+
+def _windows(fit: Any) -> Iterator[str]:
+    """The windows of the largest regions, a line each."""
+    fitted = FittedGroups.of(fit.estimator)
+    largest = np.argsort(-fitted.partition.sizes, kind="stable")[:WINDOWS_SHOWN].tolist()
+    table = fit.windows
+    for region in largest if len(table) else ():
+        own = table[table[fit.tasks.group] == region]
+        first = fit.tasks.names[int(fitted.partition.groups[region][0])]
+        said = "; ".join(
+            f"{w.feature} {w.window}" + ("" if np.isnan(w.coef) else f" ({w.coef:+.2f})")
+            for w in own.itertuples()
+        )
+        others = ", ..." if fitted.partition.sizes[region] > 1 else ""
+        yield f"  {fit.tasks.group} {region} ({first}{others}): {said}"
+    if len(table) and fit.n_regions > len(largest):
+        others = several(fit.n_regions - len(largest), fit.tasks.group)
+        yield f"  and windows of {others} more in fit.windows"
+
+
+def _features(plan: Plan) -> str:
+    """How many features there are, the first by name, and at how many lags."""
+    sources, own = plan.sources, [slot for slot in plan.slots if slot.source == plan.target]
+    names = [source.name for source in sources if not own or source.name != plan.target]
+    first = f"{', '.join(names[:6])}{', ...' if len(names) > 6 else ''}"
+    found = f"{several(len(names), 'feature')} ({first})"
+    if len(plan.slots) > len(sources):
+        found += f" at {several(len(plan.slots) - len(own), 'lag')} in all"
+    return f"{found} and its own past" if own else found
 
 
 def _errors(fit: Any) -> Iterator[str]:

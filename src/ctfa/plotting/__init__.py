@@ -9,6 +9,7 @@ from ctfa.plotting._data_flow import plot_data_flow
 from ctfa.plotting._groups_map import plot_groups_map
 from ctfa.plotting._matrices import plot_coefficients, plot_stability
 from ctfa.plotting._merges import plot_gains, plot_merge_tree, plot_merges
+from ctfa.plotting._windows import plot_windows
 
 __all__ = [
     "plot_coefficients",
@@ -21,4 +22,5 @@ __all__ = [
     "plot_merges",
     "plot_path",
     "plot_stability",
+    "plot_windows",
 ]

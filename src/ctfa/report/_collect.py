@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.history import MergeHistory
+from ctfa.core.lags import Lags
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray, IntArray
@@ -317,11 +318,27 @@ def _features(
         "what": what,
         "names": list(map(str, names)),
         "units": [str(material.feature_units.get(str(name), "")) for name in names],
+        "lags": _lags(list(map(str, names))),
         "means": fitted.means[kept],
         "value": value,
         "standard_error": error,
         "coefficient_units": units,
         "no_error": no_error,
+    }
+
+
+def _lags(names: list[str]) -> dict[str, Any] | None:
+    """Which features are of the past: the series, how far back, which of its lags; None of none."""
+    lags = Lags(names)
+    if not lags:
+        return None
+    series = list(dict.fromkeys(lag.series for lag in lags.of if lag is not None))
+    return {
+        "series": series,
+        "of": np.array([-1 if lag is None else series.index(lag.series) for lag in lags.of]),
+        "back": np.array([-1 if lag is None else lag.back for lag in lags.of]),
+        "rank": np.array([lags.rank(number) for number in range(len(names))]),
+        "unit": next(lag.unit for lag in lags.of if lag is not None),
     }
 
 

@@ -94,9 +94,10 @@ function meansOf(row) {
   names.forEach((name, k) => {
     const label = means[row * names.length + k];
     if (label < 0) return;
-    if (!found.has(label)) found.set(label, { columns: [], value: 0, error: 0 });
+    if (!found.has(label)) found.set(label, { columns: [], at: [], value: 0, error: 0 });
     const own = found.get(label);
     own.columns.push(name);
+    own.at.push(k);
     // A mean hands each of its columns an equal share, of its error too.
     if (value) own.value += value[row * names.length + k];
     own.error += errors ? errors[row * names.length + k] : NaN;
@@ -113,6 +114,7 @@ function coefficientChart(box, row, colour) {
   const draw = (shown) =>
     put(
       box,
+      windowBands(all, most, colour),
       element(
         "div",
         { class: "bars" },
@@ -129,13 +131,87 @@ function coefficientChart(box, row, colour) {
   draw(window.matchMedia("print").matches ? all.length : MOST_BARS);
 }
 
+// Neighbouring lags of one series that share a mean, or one lag; null for anything else.
+function windowOf(own) {
+  const lags = page.features.lags;
+  if (!lags || own.at.some((k) => lags.of[k] !== lags.of[own.at[0]] || lags.of[k] < 0)) return null;
+  const ranks = own.at.map((k) => lags.rank[k]),
+    backs = own.at.map((k) => lags.back[k]);
+  if (Math.max(...ranks) - Math.min(...ranks) + 1 !== ranks.length) return null;
+  const [first, last] = [Math.min(...backs), Math.max(...backs)];
+  const units = last === 1 ? lags.unit : `${lags.unit}s`;
+  return {
+    series: lags.of[own.at[0]],
+    first,
+    last,
+    text: `${first === last ? first : `${first}\u2013${last}`} ${units} before`,
+  };
+}
+
+// A band for each window: how far back it reaches, and the coefficient of its mean as its height.
+function windowBands(all, most, colour) {
+  const lags = page.features.lags;
+  const found = all.map((own) => [windowOf(own), own.value]).filter(([window]) => window);
+  if (!page.features.value || !found.length) return null;
+  const backs = [...new Set(Array.from(lags.back).filter((b) => b >= 0))].sort((a, b) => a - b);
+  const step = backs.length > 1 ? Math.min(...backs.slice(1).map((b, i) => b - backs[i])) : 1;
+  const far = backs[backs.length - 1] + step / 2,
+    near = backs[0] - step / 2;
+  const x = (back) => (100 * (far - back)) / (far - near);
+  const bandsOf = (series) => {
+    const own = found.filter(([window]) => window.series === series);
+    if (!own.length) return [];
+    const bands = own.map(([window, value]) => {
+      const band = svg("rect", {
+        x: x(window.last + step / 2),
+        width: x(window.first - step / 2) - x(window.last + step / 2),
+        y: value > 0 ? 20 - (18 * value) / most : 20,
+        height: Math.max((18 * Math.abs(value)) / most, 0.6),
+        class: "window",
+      });
+      band.style.fill = colour;
+      return band;
+    });
+    return [
+      element("div", { class: "bar-label", dir: "auto" }, lags.series[series]),
+      svg(
+        "svg",
+        { viewBox: "0 0 100 40", preserveAspectRatio: "none", class: "bands-svg", "aria-hidden": "true" },
+        svg("line", { x1: 0, x2: 100, y1: 20, y2: 20, class: "rule" }),
+        ...bands,
+      ),
+    ];
+  };
+  return element(
+    "div",
+    { class: "bands" },
+    ...lags.series.flatMap((_, series) => bandsOf(series)),
+    element("span"),
+    element(
+      "div",
+      { class: "bands-axis quiet" },
+      element("span", {}, `${backs[backs.length - 1]} ${lags.unit}s before`),
+      element("span", {}, backs[0] ? `${backs[0]} ${lags.unit}s before` : "the row itself"),
+    ),
+  );
+}
+
 function barRow(own, most, colour) {
+  const window = windowOf(own);
   const several = own.columns.length > 1;
   const label = element(
     "div",
     { class: "bar-label", dir: "auto" },
-    several ? `mean of ${own.columns.length}` : own.columns[0],
-    several ? element("small", {}, columnsText(own.columns)) : null,
+    window
+      ? page.features.lags.series[window.series]
+      : several
+        ? `mean of ${own.columns.length}`
+        : own.columns[0],
+    window
+      ? element("small", {}, window.text)
+      : several
+        ? element("small", {}, columnsText(own.columns))
+        : null,
   );
   if (!page.features.value) return [label, element("span"), element("span")];
   const at = (v) => 50 + (50 * v) / most;
