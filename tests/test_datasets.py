@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -27,8 +28,18 @@ OWN_ROWS = {
     "parkinson": datasets.load_parkinson,
     "computer": datasets.load_computer,
 }
+
+
+def without_warning(**options):
+    """The health of the vegetation of the Po; its warning is asked for in a test of its own."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "po_vhi: ", UserWarning)
+        return datasets.load_po_vhi(**options)
+
+
 OWN_INPUTS = {
     "po_basins": datasets.load_po_basins,
+    "po_vhi": without_warning,
     "cru_iberia": datasets.load_cru_iberia,
     "french_basins": datasets.load_french_basins,
     "traffic": datasets.load_traffic,
@@ -58,6 +69,7 @@ SHAPES = {
     "parkinson": (5875, 42, 19),
     "computer": (3800, 190, 13),
     "po_basins": (1038, 10, 29),
+    "po_vhi": (1033, 10, 2),
     "cru_iberia": (358, 330, 13),
     "french_basins": (1031, 19, 12),
     "traffic": (669, 207, 10),
@@ -412,6 +424,26 @@ def test_po_basins_have_values_beside_anomalies():
     lacking = {normal.slot_names[k] for k in np.flatnonzero(normal.layout[adda] < 0)}
     assert {"precipitation_1w", "temperature_1w"} <= lacking
     assert loaded("po_basins", lakes=False).inputs.shape == (1038, 10, 17)
+
+
+@pytest.mark.data
+def test_po_vhi_warns_of_what_its_figures_hang_on():
+    loaded("po_vhi")  # or skip
+    with pytest.warns(UserWarning, match="Emiliani2 and Garda_Mincio are the same series"):
+        bunch = datasets.load_po_vhi()
+    later = bunch.time >= np.datetime64("2010-01-06")
+    one, other = (bunch.target_names.index(name) for name in ("Emiliani2", "Garda_Mincio"))
+    np.testing.assert_array_equal(bunch.target[later, one], bunch.target[later, other])
+    with pytest.warns(UserWarning, match="po_vhi: ") as said:
+        nine = datasets.load_po_vhi(distinct=True)
+    assert "Garda_Mincio" not in nine.target_names
+    assert nine.inputs.shape == (1033, 9, 2)
+    for words in ("rebuilt", "Dora", "autocorrelated"):
+        assert words in str(said[0].message)
+    assert "Garda" not in str(said[0].message)
+    assert np.unique(bunch.split, return_counts=True)[1].tolist() == [121, 45, 228, 411, 228]
+    assert len(bunch.authors_scores["test"]) == 1405
+    assert (loaded("po_vhi", statistic="median").target != bunch.target).any()
 
 
 @pytest.mark.data

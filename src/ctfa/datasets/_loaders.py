@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -393,6 +394,86 @@ def load_po_basins(
         target_names=basins,
         time=np.array(table["date"], dtype="datetime64[D]"),
     )
+
+
+def load_po_vhi(
+    *,
+    statistic: str = "mean",
+    distinct: bool = False,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+    data_home: Any = None,
+    download_if_missing: bool = True,
+) -> Any:
+    """Load the health of the vegetation of ten sub-basins of the Po, every eight days.
+
+    The authors' own drought task, with their split and printed scores. It warns of what figures on
+    it should be read with.
+
+    Parameters
+    ----------
+    statistic : {"mean", "median"}, default="mean"
+        Of the vegetation health index over the cultivable pixels of a basin; the authors' is the
+        mean.
+    distinct : bool, default=False
+        Leave out Garda_Mincio, whose target is a copy of that of Emiliani2 from 2010 on.
+    return_X_y : bool, default=False
+        Return ``(X, Y, layout)`` and no Bunch.
+    as_frame : bool, default=False
+        Give data frames with the date as index (needs pandas).
+    data_home : path, default=None
+        The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
+    download_if_missing : bool, default=True
+        As for every loader; of this set there is nothing to download.
+
+    Returns
+    -------
+    Bunch
+        With ``data`` (1033, 20), ``layout`` (10, 2), ``inputs`` (1033, 10, 2), ``target``
+        (1033, 10), NaN where nothing was observed (targets before 2001, inputs after 2019),
+        ``slot_names`` ("temperature", "precipitation"), ``feature_names``, ``target_names``,
+        ``time``, ``split`` (1033 of before, train, val, test, after), ``connectivity``,
+        ``authors_scores`` (columns by name, as text), ``kind`` ("own inputs"), ``filename`` and
+        ``DESCR``.
+
+    Warns
+    -----
+    UserWarning
+        Of two targets that are the same from 2010 on (unless ``distinct``), a basin that nobody
+        predicts, inputs that are rebuilt, and rows that depend on each other.
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> po = ctfa.datasets.load_po_vhi(distinct=True).to_xarray()  # doctest: +SKIP
+    >>> known = po.sel(time=slice(None, "2014"))  # doctest: +SKIP
+    >>> fit = ctfa.labelled.fit(known, target="vhi", lags=range(25))  # doctest: +SKIP
+    """
+    form = Form("po_vhi", as_frame=as_frame, return_X_y=return_X_y)
+    require_choice("statistic", statistic, ("mean", "median"))
+    table, scores = form.files(data_home, download_if_missing)
+    with table.arrays() as arrays:
+        held = {name: arrays[name] for name in form.record.files[0].arrays}
+    kept = np.flatnonzero((held["basins"] != COPIED) | (not distinct))
+    caution = form.record.leak.split(". ", 1)[1] if distinct else form.record.leak
+    warnings.warn(f"po_vhi: {caution}", UserWarning, stacklevel=2)
+    slots = {
+        name: held[name][:, kept].astype(np.float64) for name in ("temperature", "precipitation")
+    }
+    return form.own_inputs(
+        slots,
+        held[f"vhi_{statistic}"][:, kept].astype(np.float64),
+        held["dates"].astype("datetime64[D]"),
+        target_names=held["basins"][kept].tolist(),
+        split=held["split"],
+        connectivity=sparse.csr_array(held["neighbours"][np.ix_(kept, kept)].astype(np.float64)),
+        authors_scores=scores.columns(),
+        words=("vhi", "basin"),
+    )
+
+
+#: The basin of ``load_po_vhi`` whose target is that of another from 2010 on.
+COPIED = "Garda_Mincio"
 
 
 def _slots(table: dict[str, list[str]], basins: list[str], *, lakes: bool) -> dict[str, FloatArray]:
