@@ -14,7 +14,7 @@ FIND_BROWSER := { command -v chromium || command -v chromium-browser || command 
 IN_BROWSER := tests/test_report_browser.py
 NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
 
-.PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs evidence any-regressor figures clean
+.PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs po-vhi evidence any-regressor figures clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -33,6 +33,7 @@ help:
 	@echo "              hour on two cores, resumable; REPRODUCE='--quick' for a short form"
 	@echo "make own-inputs targets with inputs or rows of their own on real data, with rivals (needs"
 	@echo "              CTFA_DATA); a quarter of an hour, OWN='--sets School' for some of it"
+	@echo "make po-vhi    windows of time on the authors' own drought task (needs CTFA_DATA)"
 	@echo "make evidence what users get, and every rival, on generated families (some built to break the"
 	@echo "              rule) and on the real sets in the folder named by CTFA_DATA (those that are"
 	@echo "              there); an hour on two cores, resumable; tables and plots go to"
@@ -126,6 +127,9 @@ reproduce: $(READY)
 OWN ?=
 own-inputs: $(READY)
 	$(ONE_THREAD) $(BIN)/python -m ctfa_study.evidence.own_inputs $(OWN)
+
+po-vhi: $(READY)
+	$(ONE_THREAD) $(BIN)/python -m ctfa_study.evidence.po_vhi
 
 .venv/.study: $(READY)
 	$(BIN)/python -m pip install --quiet --group study

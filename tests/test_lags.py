@@ -129,6 +129,18 @@ def test_windows_serve_targets_that_share_their_features():
     assert "mean(rain, 16-40 days before)" in str(model.why(0))
 
 
+def test_targets_that_lack_a_series_take_the_chain_among_what_they_have():
+    cube = lagged(world().to_array().sel(variable=["rain", "heat"]).values.transpose(1, 2, 0), LAGS)
+    inputs = cube.columns[6:].copy()
+    inputs[:, 0, 7:] = np.nan  # the first has no heat
+    X, layout = ctfa.multi_input_layout(inputs)
+    features = FeatureAggregator(connectivity=cube.connectivity, min_correlation=-1, max_loss=1e9)
+    model = ctfa.MultiInputCTFARegressor(
+        layout, targets="passthrough", features=features, aggregate="pool"
+    ).fit(X, world().vhi.values[6:])
+    assert [one.n_groups_ for one in model.features_] == [1, 2, 2]
+
+
 # ----------------------------------------------------------------------------- labelled data
 
 

@@ -164,7 +164,7 @@ def fit(
         judge of a costly regressor; "ridge" for fewer samples than features.
     merge_features : bool or FeatureAggregator, default=None
         Whether Phase II merges features of a region. None: features that all tasks share, where
-        held-out rows prefer it.
+        held-out rows prefer it, and lags.
     cv : int or splitter, default=10
         Blocks on which ``max_loss``, ``aggregate`` and the shrinkage are chosen.
     held_out : "auto", int, splitter or None, default="auto"
