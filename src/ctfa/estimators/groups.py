@@ -556,6 +556,15 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         DataFrame
             One row per group and feature: ``group``, ``feature``, ``importance`` and ``error``, its
             standard deviation over the shuffles.
+
+        Examples
+        --------
+        >>> from ctfa import CTFARegressor
+        >>> from ctfa.datasets import make_paper_synthetic
+        >>> X, Y = make_paper_synthetic(n_samples=150, n_features=5, n_targets=6, random_state=0)
+        >>> model = CTFARegressor().fit(X[:100], Y[:100])
+        >>> model.importance(X[100:], Y[100:], random_state=0).columns.tolist()
+        ['group', 'feature', 'importance', 'error']
         """
         check_is_fitted(self)
         if is_collection(X, y, confounds):
