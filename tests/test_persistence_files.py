@@ -493,7 +493,7 @@ def test_a_model_of_own_inputs_that_cannot_be_is_refused(name, value):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("coef_", np.zeros((3, 9))), ("offsets_", np.zeros(2)), ("_ids", (1,)), ("regressors_", [])],
+    [("_added", np.zeros((3, 9))), ("offsets_", np.zeros(2)), ("_ids", (1,)), ("regressors_", [])],
 )
 def test_a_model_of_own_rows_that_cannot_be_is_refused(name, value):
     with pytest.raises(PersistenceError, match="damaged"):
