@@ -115,13 +115,14 @@ class MergeProblem:
             stop, low, high = path.stop(max_loss + self.tolerance), *path.interval(
                 max_loss + self.tolerance
             )  # fmt: skip
-            if least > 1:
+            if int(path.after(stop).sizes.min()) < least:
                 posed, path = self._mended(path, stop)
                 stop = len(path)
             interval = min(low, max_loss), high - self.tolerance
             return path, posed._point(path.after(stop), max_loss, interval)
         n_merges = path.n_variables - n_groups
-        if least > 1:
+        as_it_is = path.after(max(path.joined, min(n_merges, len(path))))
+        if int(as_it_is.sizes.min()) < least:
             first, last = path.joined, max(path.joined, min(n_merges, len(path)))
             while first < last:  # the latest cut that leaves enough groups when it is mended
                 middle = (first + last + 1) // 2
