@@ -33,6 +33,7 @@ function columnsOfTable() {
     const { words } = zeros[name === "skill" ? "climatology" : hardest];
     columns.push({
       name,
+      broad: name !== "skill",
       of: (i) => values[i],
       show: (x) => fixed(x, 2),
       title: `against ${words}`,
@@ -96,7 +97,7 @@ function startTable() {
         "colgroup",
         {},
         ...columns.map((c) =>
-          element("col", { class: c.text ? "wide" : c.name === page.gain_name ? "broad" : null }),
+          element("col", { class: c.text ? "wide" : c.broad || c.name === page.gain_name ? "broad" : null }),
         ),
       ),
       element("thead", {}, element("tr", {}, ...heads)),
