@@ -262,6 +262,8 @@ def test_times_that_are_not_equally_spaced_are_refused_and_numbers_are_counted()
 def test_blocks_leave_out_what_would_bring_them_in_as_a_past():
     fitted = fit(world(), own_past=[1, 3], max_loss="auto", cv=4)
     assert repr(fitted.estimator.targets.cv) == "BlockedKFold(gap=3, n_splits=4)"
+    judged = fit(world(60), own_past=2, held_out=2).held_out.how
+    assert judged == "2 blocks of consecutive rows, each held out once, without 2 beside it"
 
 
 def test_memory_of_rows_raises_the_limit_and_none_leaves_it():

@@ -289,6 +289,9 @@ def choose_splits(
         raise ValueError(str(error).replace("cv=", "held_out=", 1)) from error
     if isinstance(held_out, int):
         return splits, IN_BLOCKS.format(held_out)
+    if isinstance(held_out, check.BlockedKFold):
+        beside = f", without {held_out.gap} beside it" if held_out.gap else ""
+        return splits, IN_BLOCKS.format(held_out.n_splits) + beside
     return splits, f"{len(splits)} folds of {type(held_out).__name__}"
 
 
