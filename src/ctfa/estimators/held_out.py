@@ -31,6 +31,7 @@ from ctfa.core.ridge import Factors
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.estimators.intervals import without_intervals
 from ctfa.estimators.refits import OnFolds
 from ctfa.estimators.targets import Found, TargetAggregator, find_groups
 from ctfa.estimators.zeros import Zeros
@@ -450,7 +451,7 @@ def _wrong(
     with warnings.catch_warnings():
         # Whoever read the data has said it, and would in every fold again.
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
-        with progress.part(share, "held-out rows"):
+        with progress.part(share, "held-out rows"), without_intervals():
             fitted = fit(clone(model), fold)
     true, inside = values[test], None
     with warnings.catch_warnings():

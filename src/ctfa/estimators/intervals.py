@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral
 from typing import Any
 
@@ -22,10 +24,27 @@ Told = tuple[IntArray, FloatArray]
 MOST_BLOCKS = 5
 #: Errors that are looked at one by one, at most, of rows that others stand in for.
 MOST_ENTRIES = 200_000
+#: Whether anybody will ask the models that are fitted now how sure they are.
+_asked: ContextVar[bool] = ContextVar("ctfa_intervals", default=True)
 #: What intervals are calibrated on, in words.
 HELD_OUT = "held-out blocks of rows"
 MOMENTS = "the moments of held-out blocks, as if errors were Gaussian"
 IN_SAMPLE = "the moments of the rows of fit, as if errors were Gaussian"
+
+
+@contextmanager
+def without_intervals() -> Iterator[None]:
+    """Fit models for their groups or predictions alone: folds for intervals cost as much again."""
+    token = _asked.set(False)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def are_asked() -> bool:
+    """Whether fits calibrate their intervals."""
+    return _asked.get()
 
 
 def calibrated_on_tables(

@@ -46,6 +46,7 @@ from ctfa.estimators.given import asks_of, fields, searched_where_data_lie, whol
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
 from ctfa.estimators.intervals import (
+    are_asked,
     blocks_of,
     calibrated_in_sample,
     calibrated_on_tables,
@@ -319,7 +320,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             own = fit_to_rows(self._template, self.features_, data, rows_of, self.n_jobs)
             self._models = self._models._replace(regressors=own)
             self.regressors_ = own
-        if learns and check.judges(self.regressor):
+        if learns and check.judges(self.regressor) and are_asked():
             known = sample, targets.values
             splits = blocks_of(self.targets_.cv, *known, groups)
             ask = partial(self._told_without, serve, self._series(sample, targets), sample)

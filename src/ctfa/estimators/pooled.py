@@ -61,6 +61,7 @@ from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.importance import importance
 from ctfa.estimators.intervals import (
+    are_asked,
     calibrated_on_rows,
     few_blocks,
     require_calibration,
@@ -640,6 +641,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, features: FeatureAggregator | None, sample: check.Sample, rows: TaskRows, groups: Any
     ) -> Calibration | None:
         """Intervals, from what the model says of folds when it is fitted without them."""
+        if not are_asked():
+            return None
         splits: Sequence[Split] = ()
         if sample.folds is None:
             cv = few_blocks(self.targets_.cv)

@@ -38,6 +38,7 @@ from ctfa.estimators.held_out import (
     share_of_deviations,
 )
 from ctfa.estimators.intervals import (
+    are_asked,
     blocks_of,
     calibrated_by_some,
     calibrated_in_sample,
@@ -436,6 +437,8 @@ class CTFARegressor(TargetsRegressor):
         Its groups, its features and its tempers are those of all rows. Where no fold was asked for
         anything else some are asked for this.
         """
+        if not are_asked():
+            return None
         sample, labels = tasks.sample, self.partition_.labels
         splits: Sequence[Any] = () if found is None else found.folds
         splits = splits or blocks_of(self.targets_.cv, sample, tasks.values, groups)

@@ -27,6 +27,7 @@ from ctfa.core.scans import SCANS
 from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.held_out import Judged, Split, held_out_errors
+from ctfa.estimators.intervals import without_intervals
 from ctfa.estimators.view import FittedGroups
 from ctfa.estimators.zeros import CLIMATOLOGY, ZEROS, Zeros, read_zeros
 from ctfa.report._coefficients import coefficients_of, rows_of, worth_of
@@ -86,7 +87,7 @@ def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
         whole = every
         if rule.regressor is None:
             whole.set_params(regressor=fitted.judge)
-    with progress.part(HISTORY, "merges beyond the limit"):
+    with progress.part(HISTORY, "merges beyond the limit"), without_intervals():
         history: MergeHistory = given.fit(whole).history_
     return history
 
