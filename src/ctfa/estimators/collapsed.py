@@ -133,6 +133,9 @@ def coefficients(fitted: FittedGroups) -> tuple[FloatArray, FloatArray]:
 
     Where targets share their inputs the model is not asked whether it agrees.
     """
+    if fitted.own_inputs and getattr(fitted.aggregator, "confounds_means_", None) is not None:
+        found = _own_inputs(fitted, _groups(fitted.model), int(fitted.model.n_features_in_))
+        return found.coef, found.intercept
     if fitted.shares != "mean":
         table = collapse(fitted.model)
         return table.coef, table.intercept
