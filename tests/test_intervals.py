@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import (
@@ -140,11 +141,13 @@ def own_inputs(**options):
 
 
 def own_rows(regressor=None, **options):
+    """A model of tasks with rows of their own, these rows, and as many new ones."""
     rng = np.random.default_rng(0)
-    tasks = np.repeat(np.arange(6), 40)
-    X = rng.normal(size=(240, 2))
-    y = X[:, 0] + tasks + rng.normal(size=240)
-    return PooledCTFARegressor(regressor, **options).fit(X, y, tasks), X, y, tasks
+    tasks = np.repeat(np.arange(6), 80)
+    X = rng.normal(size=(480, 2))
+    y = X[:, 0] + tasks + rng.normal(size=480)
+    model = PooledCTFARegressor(regressor, **options).fit(X[::2], y[::2], tasks[::2])
+    return model, X, y, tasks
 
 
 SERVERS = {
@@ -191,16 +194,18 @@ def test_confounds_weights_and_single_targets_have_intervals():
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "pool"])
-def test_targets_with_inputs_of_their_own_have_intervals(aggregate):
-    model, X, Y = own_inputs(aggregate=aggregate)
+@pytest.mark.parametrize("regressor", [None, KNeighborsRegressor(5)], ids=["linear", "neighbours"])
+def test_targets_with_inputs_of_their_own_have_intervals(aggregate, regressor):
+    model, X, Y = own_inputs(regressor=regressor, aggregate=aggregate)
     assert 0.8 <= held(model.predict_interval(X), Y).mean() <= 0.98
 
 
-def test_tasks_with_rows_of_their_own_have_intervals():
-    model, X, y, tasks = own_rows()
-    lower, upper = model.predict_interval(X, tasks=tasks)
-    assert lower.shape == y.shape
-    assert 0.86 <= held((lower, upper), y).mean() <= 0.95
+@pytest.mark.parametrize("regressor", [None, KNeighborsRegressor(5)], ids=["linear", "neighbours"])
+def test_tasks_with_rows_of_their_own_have_intervals(regressor):
+    model, X, y, tasks = own_rows(regressor)
+    lower, upper = model.predict_interval(X[1::2], tasks=tasks[1::2])
+    assert lower.shape == (240,)
+    assert 0.86 <= held((lower, upper), y[1::2]).mean() <= 0.95
     with pytest.raises(ValueError, match="tasks that fit has not seen have no intervals: 77"):
         model.predict_interval(X[:1], tasks=[77])
 
@@ -231,7 +236,7 @@ def test_models_without_held_out_predictions_say_how_to_have_them():
     rows, X, y, tasks = own_rows(tree, targets="passthrough")
     with pytest.raises(ValueError, match="call calibrate with the data of fit"):
         rows.predict_interval(X, tasks=tasks)
-    rows.calibrate(X, y, tasks)
+    rows.calibrate(X[::2], y[::2], tasks[::2])
     assert np.isfinite(rows.predict_interval(X, tasks=tasks)).all()
 
 
@@ -277,6 +282,19 @@ def test_rows_that_came_in_pieces_have_gaussian_intervals_and_it_is_said():
     with pytest.warns(UserWarning, match="Gaussian"):
         interval = model.predict_interval(X[3000:])
     assert 0.88 <= held(interval, Y[3000:]).mean() <= 0.92
+
+
+def test_one_more_pass_over_chunks_finds_the_form_that_memory_finds():
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    Y = X[:, :1] + rng.exponential(size=(4000, 2)) - 1.0
+    lazy = da.from_array(X, chunks=(900, 3)), da.from_array(Y, chunks=(900, 2))
+    model, same = CTFARegressor().fit(*lazy), CTFARegressor().fit(X, Y)
+    with pytest.warns(UserWarning, match="calibrate"):
+        model.predict_interval(X)
+    intervals = model.calibrate(*lazy).predict_interval(X)
+    np.testing.assert_allclose(intervals, same.predict_interval(X), rtol=1e-6)
 
 
 def test_many_rows_of_which_few_stand_in_keep_the_form_of_their_errors():

@@ -251,6 +251,17 @@ class Collection:
         ask = functools.partial(_dask.refusing, function)
         return np.asarray(_dask.compute(_dask.of_chunks(ask, self.tables, np.empty((0, width)))))
 
+    def some_rows(self, n_entries: int) -> Rows:
+        """Rows from first to last whose targets are so many numbers at most, in one pass."""
+        step = -(-self.n_rows * self.widths[2] // n_entries)
+        tables = [
+            None if t is None else (_dask.count_rows(t) if self.is_lazy else t)[::step]
+            for t in (*self.tables, self.weights)
+        ]
+        read = _dask.compute(*tables) if self.is_lazy else map(to_numpy, tables)
+        confounds, X, Y, weights = (None if one is None else np.asarray(one) for one in read)
+        return Rows(X, Y, weights, confounds)
+
     def has_room_for(self, n_columns: int) -> bool:
         """Whether so many columns of all rows are gathered without being asked."""
         return 8 * self.n_rows * n_columns <= ROWS_LIMIT

@@ -248,8 +248,9 @@ def groups_on_folds(
         by_group[fold][theirs] = (
             np.nan_to_num(said[mine.size :] - level[index]) * units.scale[index]
         )
-    weights, products = [], []
+    weights, products, tables = [], [], []
     for (_, asked), one, other in zip(told.folds, own, by_group, strict=True):
+        tables.append((one, other, other))
         rest = np.ones(asked.index.size) if asked.rows is None else asked.rows
         errors = np.stack([asked.values - said for said in (one, other, other)])
         table = [
@@ -258,7 +259,28 @@ def groups_on_folds(
         ]
         weights.append(np.bincount(asked.index, rest, rows.n_tasks))
         products.append(np.array(table))
-    return OnFolds(np.array(weights), np.stack(products, axis=2))
+    return OnFolds(np.array(weights), np.stack(products, axis=2), tables)
+
+
+def told_of_rows(
+    rows: TaskRows,
+    told: Sequence[Crosswise],
+    on_folds: OnFolds | None,
+    trust: FloatArray,
+) -> list[tuple[IntArray, FloatArray]]:
+    """What serves tasks said of the rows of each fold, which it had not seen; and which these are.
+
+    Members' own models, mixed with their groups' by ``trust`` where folds have found groups.
+    """
+    found = []
+    for at, asked in enumerate(told):
+        assert asked.place is not None
+        said = asked.served(Partition.singletons(rows.n_tasks))
+        if on_folds is not None:
+            group = on_folds.tables[at][2]
+            said = said + trust[asked.index] * (group - said)
+        found.append((asked.place, rows.target[asked.place] - asked.values + said))
+    return found
 
 
 def choose_by_refits(

@@ -191,7 +191,8 @@ def tell_gaussian(calibration: Calibration) -> None:
     if calibration.how != HELD_OUT:
         warnings.warn(
             f"intervals are calibrated on {calibration.how}: the rows themselves were not kept, "
-            "and heavy tails and changing spreads are not in them.",
+            "and heavy tails and changing spreads are not in them; calibrate, with the data of "
+            "fit, looks at rows.",
             UserWarning,
             stacklevel=3,
         )

@@ -61,7 +61,14 @@ from ctfa.estimators.models import (
     slot_names,
 )
 from ctfa.estimators.own_refits import OwnTold
-from ctfa.estimators.refits import FEWEST_FOLDS, Stop, fewer_folds, is_least_squares, warn_stopped
+from ctfa.estimators.refits import (
+    FEWEST_FOLDS,
+    OnFolds,
+    Stop,
+    fewer_folds,
+    is_least_squares,
+    warn_stopped,
+)
 from ctfa.estimators.search import (
     Choice,
     MergeProblem,
@@ -456,11 +463,28 @@ class MultiInputCTFARegressor(TargetsRegressor):
             self.trust_, _ = on_folds.mixture(partition, series.task_weights)
             some = np.flatnonzero(self.trust_ < 1.0)
             if some.size:
-                alone = Partition.singletons(some.size)
-                own = scaled.of_tasks(some)
+                own, alone = scaled.of_tasks(some), Partition.singletons(some.size)
                 self._trusted = fit_groups(
                     own, alone, "pool", self.regressor, None, names, self.n_jobs
                 )
+        self._calibrate_by_refits(sample, targets, told, folds, on_folds)
+
+    def _calibrate_by_refits(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        told: OwnTold | None,
+        folds: Sequence[int],
+        on_folds: OnFolds | None,
+    ) -> None:
+        """Intervals, from what the regressor that judged and serves said of held-out rows."""
+        asks = told is not None and self.targets_.regressor is None
+        if told is None or not asks or (on_folds is None and self.n_groups_ < len(self.layout_)):
+            return
+        trust = self.trust_ if self.head == "levels" else np.ones(len(self.layout_))
+        said = told.told(self.aggregate_, folds, on_folds, trust)
+        known = sample, targets.values, self.partition_.labels
+        self.calibration_ = calibrated_on_tables(*known, said, self.layout_)
 
     def _tell(
         self,

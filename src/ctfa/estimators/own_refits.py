@@ -21,7 +21,13 @@ from ctfa.core.tasks.out_of_fold import OutOfFold
 from ctfa.core.tasks.own_inputs import OwnInputs, OwnRows, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.cross_refits import Units, fit_and_ask, groups_on_folds, told_crosswise
+from ctfa.estimators.cross_refits import (
+    Units,
+    fit_and_ask,
+    groups_on_folds,
+    told_crosswise,
+    told_of_rows,
+)
 from ctfa.estimators.refits import OnFolds, Split, products_of, run
 
 
@@ -139,12 +145,33 @@ class OwnTold(NamedTuple):
             mean[whole, 0] = said
             served, own = level + mean * scale, by_group[fold][:, members]
             by_group[fold][:, members] = np.where(np.isnan(served), own, served)
+        tables = [
+            [asked.told, one, one] for (_, asked), one in zip(told.folds, by_group, strict=True)
+        ]
         sums = [
-            products_of(asked, [asked.told, one, one])
-            for (_, asked), one in zip(told.folds, by_group, strict=True)
+            products_of(asked, three) for (_, asked), three in zip(told.folds, tables, strict=True)
         ]
         weight, products = zip(*sums, strict=True)
-        return OnFolds(np.array(weight), np.stack(products, axis=2))
+        return OnFolds(np.array(weight), np.stack(products, axis=2), tables)
+
+    def told(
+        self, aggregate: str, folds: Sequence[int], on_folds: OnFolds | None, trust: FloatArray
+    ) -> list[tuple[IntArray, FloatArray]]:
+        """What serves targets said of the rows of each fold, a column each; and which these are."""
+        asked = [self.both.tables[aggregate].folds[fold][1] for fold in folds]
+        tests = [self.splits[fold][1] for fold in folds]
+        if aggregate == "mean":
+            said = [one.told for one in asked]
+            said = said if on_folds is None else on_folds.told(trust, 1.0)
+            return list(zip(tests, said, strict=True))
+        found = []
+        for test, (place, one) in zip(
+            tests, told_of_rows(self.rows, asked, on_folds, trust), strict=True
+        ):
+            table = np.full((self.series.n_rows, self.series.n_tasks), np.nan)
+            table[self.date[place], self.rows.index[place]] = one
+            found.append((test, table[test]))
+        return found
 
 
 def _stacked(series: Series, index: IntArray, date: IntArray) -> tuple[FloatArray, FloatArray]:

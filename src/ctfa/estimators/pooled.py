@@ -53,6 +53,7 @@ from ctfa.estimators.cross_refits import (
     settle_by_refits,
     stacked,
     told_crosswise,
+    told_of_rows,
     units_of_rows,
 )
 from ctfa.estimators.evidence import Explanation, MergeEvidence, PooledEvidence, explain
@@ -735,6 +736,11 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if on_folds is not None:
             trust, _ = on_folds.mixture(self.partition_, None)
         self._fit_levels(features, rows, told, learn(np.arange(rows.index.size)), trust)
+        if told is not None and (on_folds is not None or self.n_groups_ == rows.n_tasks):
+            judged = [told.folds[k][1] for k in folds]
+            trust = trust if self.head == "levels" else np.ones(rows.n_tasks)
+            said = told_of_rows(rows, judged, on_folds, trust)
+            self.calibration_ = calibrated_on_rows(rows, self.labels_, said)
         return self
 
     def _with_graph(self, aggregator: TargetAggregator, rule: Rule, rows: TaskRows) -> Rule:
