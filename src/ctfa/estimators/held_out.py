@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -44,6 +45,8 @@ SAME = 1e-3
 SAME_ERROR = 1e-9
 #: Intervals whose coverage is measured on held-out rows.
 COVERAGE = 0.9
+#: Targets of which it is measured, at most: folds of folds cost as much as the groups again.
+MOST_COVERED = 2000
 #: Blocks of held-out rows that are told apart; of more folds all are one.
 MOST_BLOCKS = 24
 
@@ -354,7 +357,8 @@ def held_out_errors(
     work = np.tile([FIRST_MODEL, *[1.0] * (len(models) - 1)], len(splits))
     share = work / work[::-1].cumsum()[::-1]
     # The first is asked for intervals; rows that stand in for others lie in none.
-    first = {next(iter(models)): sample.counts is None}
+    is_covered = sample.counts is None and values.shape[1] <= MOST_COVERED
+    first = {next(iter(models)): is_covered}
     asked = Parallel(n_jobs=n_jobs)(
         delayed(_wrong)(fit, model, fold, sample, values, test, share[at], first.get(name, False))
         for at, ((fold, (_, test)), (name, model)) in enumerate(
@@ -451,7 +455,8 @@ def _wrong(
     with warnings.catch_warnings():
         # Whoever read the data has said it, and would in every fold again.
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
-        with progress.part(share, "held-out rows"), without_intervals():
+        quiet = nullcontext() if has_intervals else without_intervals()
+        with progress.part(share, "held-out rows"), quiet:
             fitted = fit(clone(model), fold)
     true, inside = values[test], None
     with warnings.catch_warnings():
