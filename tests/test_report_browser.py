@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -167,9 +168,7 @@ def test_the_slider_hands_back_what_gives_the_groups_shown(browser, basins_page)
         written = again.locator("code").all_inner_texts()
         assert written == [f"TargetAggregator(n_groups={shown})", f"ctfa fit ... --regions {shown}"]
         again.locator("button").first.click()
-        tab.wait_for_function(
-            "/Copied|Selected/.test(document.querySelector('#again button').textContent)"
-        )
+        again.get_by_text(re.compile("Copied|Selected")).first.wait_for()
     basins = make_basins(90, 60, 4, n_regions=5, random_state=0)
     rule = TargetAggregator(connectivity=basins.connectivity, n_groups=shown, cv=2)
     model = MultiInputCTFARegressor(basins.layout, targets=rule, aggregate="pool", head="mean")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -574,6 +575,14 @@ def _fit_group(
     features.feature_names_in_ = np.array(slot_names, dtype=object)
     columns = reduced(features, sample.inputs)
     return features, fit_regressor(regressor, columns, target, sample.weights, sample.n_samples)
+
+
+def within_a_fold(features: FeatureAggregator | None, folds: Folds | None) -> Any:
+    """The same for some of the rows: what lists rows lists all of them, and is left out then."""
+    if features is None or features.cv is None:
+        return features
+    divides = folds is None and (isinstance(features.cv, Integral) or hasattr(features.cv, "split"))
+    return features if divides else clone(features).set_params(cv=None)
 
 
 def _fit_on_stand_ins(

@@ -59,6 +59,7 @@ from ctfa.estimators.models import (
     fit_steps,
     fit_to_rows,
     slot_names,
+    within_a_fold,
 )
 from ctfa.estimators.own_refits import OwnTold
 from ctfa.estimators.refits import (
@@ -320,8 +321,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         scaled, temper = self._fit_targets(template, sample, targets, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
         regressor = self.regressor if learns else LinearRegression()
-        serve = partial(self._serve, temper, regressor, features, sample.folds)
-        serve(self, scaled)
+        serve = partial(self._serve, temper, regressor)
+        serve(features, sample.folds, self, scaled)
         if data is not None and not learns:
             rows_of = partial(self._rows_of_groups, self._models)
             own = fit_to_rows(self._template, self.features_, data, rows_of, self.n_jobs)
@@ -330,6 +331,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if learns and check.judges(self.regressor) and are_asked():
             known = sample, targets.values
             splits = blocks_of(self.targets_.cv, *known, groups)
+            serve = partial(serve, within_a_fold(features, sample.folds), None)
             ask = partial(self._told_without, serve, self._series(sample, targets), sample)
             told = told_on_folds(ask, splits)
             if told:

@@ -77,6 +77,7 @@ from ctfa.estimators.models import (
     keep_features,
     merge_features_within,
     reduced,
+    within_a_fold,
 )
 from ctfa.estimators.refits import (
     FEWEST_FOLDS,
@@ -651,7 +652,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                 splits = _read_splits(cv, sample, rows, groups)
         else:
             splits = sample.folds.get("limit", ())
-        told = told_on_folds(partial(self._told_without, features, rows), splits)
+        ask = partial(self._told_without, within_a_fold(features, sample.folds), rows)
+        told = told_on_folds(ask, splits)
         if told:
             return calibrated_on_rows(rows, self.labels_, told)
         ids = [self._ids[task] for task in rows.index.tolist()]
