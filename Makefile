@@ -14,7 +14,7 @@ FIND_BROWSER := { command -v chromium || command -v chromium-browser || command 
 IN_BROWSER := tests/test_report_browser.py
 NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
 
-.PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs po-vhi evidence any-regressor figures clean
+.PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs po-vhi evidence any-regressor figures api clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -41,6 +41,7 @@ help:
 	@echo "make any-regressor groups that forests, boosting, kernels, networks judge themselves, against one"
 	@echo "              such model per target; half an hour; results/any_regressor/"
 	@echo "make figures  the pictures of README and docs from generated data, into docs/img/"
+	@echo "make api      docs/api.md, the reference of every public name, from the docstrings"
 	@echo "make clean    remove the environments and caches"
 
 $(READY): pyproject.toml
@@ -60,6 +61,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python docs/api.py --check
 
 backends: $(READY)
 	CTFA_BACKEND=numpy $(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER)
@@ -147,6 +149,9 @@ any-regressor: .venv/.study
 
 figures: $(READY)
 	$(ONE_THREAD) $(BIN)/python docs/figures.py
+
+api: $(READY)
+	$(BIN)/python docs/api.py
 
 clean:
 	rm -rf .venv .venv-lowest .pytest_cache .hypothesis .mypy_cache .ruff_cache demo_output

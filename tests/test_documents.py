@@ -26,6 +26,7 @@ def blocks(name):
     "name",
     [
         "README.md",
+        "docs/guide.md",
         "docs/baselines.md",
         "docs/plots.md",
         "docs/labelled.md",
