@@ -77,7 +77,8 @@ def _signature(thing: Any) -> str:
         return "(...)"
     empty = inspect.Parameter.empty
     plain = [p.replace(annotation=empty) for p in signature.parameters.values() if p.name != "self"]
-    return str(signature.replace(parameters=plain, return_annotation=empty))
+    written = str(signature.replace(parameters=plain, return_annotation=empty))
+    return re.sub(r"<(?:function|class) '?([\w.]+)[^>]*>", r"\1", written)
 
 
 def _markdown(text: str) -> Iterator[str]:

@@ -220,7 +220,7 @@ def series_groups(values, max_loss, *, criterion, scan, weights=None, **options)
     )
 
 
-# -- Own rows: common slopes, one intercept a task -------------------------------------------------
+# -- Own rows: common slopes, one intercept per task -----------------------------------------------
 
 
 class Pooled(NamedTuple):

@@ -388,7 +388,7 @@ def test_a_chain_whose_links_differ_in_their_penalty_is_something_else():
         (ReducedRankRegressor(6), "rank=6 is not possible with 5 features or targets"),
         (ReducedRankRegressor(0), "pass a whole number from 1 to 5, or 'cv'"),
         (ReducedRankRegressor(alpha=[]), "alpha holds no penalties"),
-        (ReducedRankRegressor(n_folds=1), "n_folds=1 is no number of folds"),
+        (ReducedRankRegressor(n_folds=1), "n_folds=1 is not a number of folds"),
         (GroupMeansRegressor([0, 1]), r"labels has shape \(2,\) and there are 5 targets"),
         (WardGroupsRegressor(n_groups=2.5), "n_groups=2.5 is not possible with 5 targets"),
         (WardGroupsRegressor(n_groups="auto"), "n_groups='auto' is not a number"),

@@ -78,7 +78,7 @@ def test_where_ours_loses_is_said():
         }
     )
     told = report.lost(cases)
-    assert "## Where ours loses to a model a target" in told
+    assert "## Where ours loses to a model per target" in told
     assert [line.split(" | ")[2:4] for line in told.splitlines() if "| default |" in line] == [
         ["a", "1.020"]
     ]

@@ -55,7 +55,7 @@ def flawed(flaw, seed, n_tasks=24, n_samples=40, n_inputs=5):
 
 
 def ring(n_tasks, rng):
-    """A graph of about six neighbours a task, in two parts."""
+    """A graph of about six neighbours per task, in two parts."""
     near = np.abs(np.subtract.outer(np.arange(n_tasks), np.arange(n_tasks))) <= 3
     near &= rng.uniform(size=near.shape) < 0.9
     near[: n_tasks // 4, n_tasks // 4 :] = False

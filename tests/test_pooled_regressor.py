@@ -538,7 +538,7 @@ def test_a_column_of_tasks_goes_everywhere(kind):
     search = GridSearchCV(scored, {"targets__max_loss": [-np.inf, 1.0]})
     search.fit(table, y, tasks=column)
     np.testing.assert_allclose(search.predict(table), search.best_estimator_.predict(table))
-    with pytest.raises(ValueError, match="is no column of X"):
+    with pytest.raises(ValueError, match="is not a column of X"):
         fitted.fit(table, y, tasks="other")
 
 
@@ -631,8 +631,8 @@ def test_gains_of_a_task_are_what_it_gains():
     ("change", "error", "words"),
     [
         ({"tasks": None}, TypeError, "pass tasks=, one id for each row"),
-        ({"tasks": "abc"}, ValueError, "tasks='abc' is no column of X"),
-        ({"tasks": 3}, ValueError, "tasks=3 is no column of X"),
+        ({"tasks": "abc"}, ValueError, "tasks='abc' is not a column of X"),
+        ({"tasks": 3}, ValueError, "tasks=3 is not a column of X"),
         ({"tasks": 0.5}, TypeError, "is not a list of ids"),
         ({"tasks": [0, 1]}, ValueError, "tasks has 2 ids but X has"),
         ({"tasks": np.zeros((4, 2))}, ValueError, r"tasks has shape \(4, 2\)"),

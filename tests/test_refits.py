@@ -70,7 +70,7 @@ def told_by_hand(X, Y, train, test):
 
 
 def path_by_hand(left, wrong):
-    """Merges, smallest loss first: the largest loss so far and the groups, one entry a merge."""
+    """Merges, smallest loss first: the largest loss so far and the groups, one entry per merge."""
     groups, steps, worst = [[k] for k in range(left.shape[1])], [], -np.inf
     steps.append((worst, [list(group) for group in groups]))
     while len(groups) > 1:

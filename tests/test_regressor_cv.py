@@ -413,8 +413,8 @@ def test_errors_of_ours_are_named_by_their_fold():
         ({"features": FeatureAggregator("r2")}, ValueError, "goes with criterion='risk'"),
         ({"cv": 1}, ValueError, "cannot split"),
         ({"cv": GroupKFold(3)}, ValueError, "groups"),
-        ({"scoring": ["r2", "neg_mean_squared_error"]}, ValueError, "one number a fold"),
-        ({"scoring": lambda *_: np.nan}, ValueError, "one number a fold"),
+        ({"scoring": ["r2", "neg_mean_squared_error"]}, ValueError, "one number per fold"),
+        ({"scoring": lambda *_: np.nan}, ValueError, "one number per fold"),
         ({"scoring": "no such"}, ValueError, "no such"),
         ({"error_score": "ignore"}, ValueError, "error_score='ignore' is not known"),
         ({"error_score": None}, ValueError, "use a number, np.nan or 'raise'"),
@@ -428,7 +428,9 @@ def test_searches_that_cannot_be_made_say_why(options, error, message):
 
 def test_an_unknown_score_is_one_sentence():
     problem = make_problem("gaussian", 0)
-    with pytest.raises(ValueError, match=r"scoring='r3' is no score of scikit-learn: use .*'r2'"):
+    with pytest.raises(
+        ValueError, match=r"scoring='r3' is not a score of scikit-learn: use .*'r2'"
+    ):
         CTFARegressorCV(scoring="r3").fit(problem.X, problem.Y)
 
 

@@ -271,7 +271,7 @@ def test_linear_models_on_all_molecules():
     assert single["mse without A"] == pytest.approx(0.327, rel=0.05)
     assert single["mse"] == pytest.approx(0.310, rel=0.05)
     assert (phase_one["groups"], both["groups"]) == (9, 9)
-    # Both phases of the paper's rule lose to one model a task.
+    # Both phases of the paper's rule lose to one model per task.
     assert both["mse without A"] == pytest.approx(0.387, rel=0.05)
     assert both["mse without A"] > 1.1 * single["mse without A"]
 

@@ -295,7 +295,7 @@ class Streaming:
                 raise
         if not n_pieces:
             raise ValueError(
-                "the iterable of pieces gave none: an iterator can be used once; make it anew."
+                "the iterable of pieces gave none: an iterator can be used once; make it again."
             )
         try:
             trial._solve()
@@ -420,7 +420,7 @@ def _require_same_piece(
     if not np.allclose(first, again):
         raise ValueError(
             "target_weight differs from that of the first call, which holds for all: leave it out, "
-            "or start anew."
+            "or start again."
         )
 
 
@@ -444,7 +444,8 @@ def _folds_of(wanted: Sequence[Wanted], known: RunningSums | TaskSums | None) ->
         if begun != int(cv):
             raise ValueError(
                 f"cv={cv!r} is wanted now, and the sums were begun with {begun} folds: rows that "
-                "are gone cannot be divided anew. Set the options back, or start anew on all rows."
+                "are gone cannot be divided again. Set the options back, or start again on all "
+                "rows."
             )
     return {want.purpose: int(want.cv) for want in wanted}
 
@@ -493,7 +494,7 @@ class StreamingTargets(Streaming):
         -----
         Where folds choose ``max_loss="auto"``, or judge features, their number is given and each
         piece is divided into as many contiguous blocks: fold ``i`` is the ``i``-th block of all
-        pieces. A piece of less than two rows a fold deals its rows one by one, going on where the
+        pieces. A piece of less than two rows per fold deals its rows one by one, going on where the
         last such piece ended. Regressors are those that learn from sums: LinearRegression, Ridge,
         Lasso and ElasticNet. A model made by ``fit`` keeps no sums and cannot be gone on with:
         start with ``partial_fit``.

@@ -82,7 +82,7 @@ def check_criterion(criterion: Loss, evidence: Evidence, *, degree: int) -> None
         Power of the target's unit that the loss has: 2 for squared target units, 0 for none.
     """
     losses = np.asarray(criterion(evidence), dtype=float)
-    assert losses.ndim == 1, "a criterion returns one loss a candidate"
+    assert losses.ndim == 1, "a criterion returns one loss per candidate"
     assert not np.isnan(losses).any(), "a loss is never NaN"
     for k, loss in enumerate(losses):
         alone = np.asarray(criterion(_map(evidence, partial(_pick, k=k))), dtype=float)

@@ -748,7 +748,7 @@ def _rows(values: Values) -> Iterator[Finding]:
     if few.size < counts.size and middle < FEW_ROWS * (n_features + 1):
         yield Finding(
             HARMS,
-            f"there are {middle:.0f} complete rows a task for {n_features + 1} parameters: "
+            f"there are {middle:.0f} complete rows per task for {n_features + 1} parameters: "
             f"{middle - n_features - 1:.0f} degrees of freedom",
             "try --solver ridge, or fewer features",
         )

@@ -306,7 +306,7 @@ examples:
 what is written:
   report.html       the page to look at first        model.ctfa        for ctfa predict, why, path
   regions.nc .csv   the region of each task          regions.gpkg      the same as a map
-  coefficients.*    one row a region                 merges.csv        the evidence of every merge
+  coefficients.*    one row per region                 merges.csv        the evidence of every merge
   errors.csv        held-out errors of each task     run.toml          every option, to run it again
 
 Not sure what your file holds? ctfa doctor basins.nc

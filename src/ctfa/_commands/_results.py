@@ -70,7 +70,7 @@ def write_results(fitted: Any, draft: Path, run: RunFile, folder: Path) -> None:
 
 
 def coefficient_table(fitted: Any) -> Any:
-    """One row a region: its size, and of each feature the coefficient and its standard error."""
+    """One row per region: its size, and of each feature the coefficient and its standard error."""
     found = fitted.coefficients
     columns: dict[str, Any] = {
         fitted.tasks.group: np.arange(fitted.n_regions),
@@ -85,7 +85,7 @@ def coefficient_table(fitted: Any) -> Any:
 
 
 def merge_table(fitted: Any) -> Any:
-    """One row a merge, with its evidence; names of tasks as text."""
+    """One row per merge, with its evidence; names of tasks as text."""
     table = fitted.merges.copy()
     for name in ("group", "joined", "losers"):
         table[name] = ["; ".join(map(str, members)) for members in table[name]]
@@ -93,7 +93,7 @@ def merge_table(fitted: Any) -> Any:
 
 
 def error_table(fitted: Any) -> Any:
-    """One row a task: its labels, its region, and its held-out error by each method."""
+    """One row per task: its labels, its region, and its held-out error by each method."""
     columns: dict[str, Any] = label_columns(fitted.tasks)
     columns[fitted.tasks.group] = fitted.estimator.labels_
     columns |= error_columns(fitted.held_out)

@@ -80,7 +80,7 @@ def read_scorer(scoring: Any, model: Any) -> Any:
     if isinstance(scoring, str) and scoring not in get_scorer_names():
         close = difflib.get_close_matches(scoring, get_scorer_names(), n=3)
         hint = " or ".join(map(repr, close)) if close else "'r2' or 'neg_mean_squared_error'"
-        raise ValueError(f"scoring={scoring!r} is no score of scikit-learn: use {hint}.")
+        raise ValueError(f"scoring={scoring!r} is not a score of scikit-learn: use {hint}.")
     return check_scoring(model, scoring=scoring)
 
 
@@ -238,8 +238,8 @@ def read_order(order: Any, space: MergeSpace, rng: Any) -> IntArray:
     if not is_permutation:
         known = ", ".join(repr(name) for name in ORDERS)
         raise ValueError(
-            f"order={order!r} is no order of {n_variables} variables: use one of {known}, or an "
-            f"array holding each of 0 to {n_variables - 1} once."
+            f"order={order!r} is not an order of {n_variables} variables: use one of {known}, or "
+            f"an array holding each of 0 to {n_variables - 1} once."
         )
     return permutation.astype(np.intp)
 
@@ -314,7 +314,7 @@ def read_score(score: Any, scoring: Any) -> float:
         number = np.nan
     if np.isnan(number):
         raise ValueError(
-            f"scoring={scoring!r} gave {score!r}: use a scorer that returns one number a fold."
+            f"scoring={scoring!r} gave {score!r}: use a scorer that returns one number per fold."
         )
     return number
 

@@ -292,9 +292,9 @@ def take_column(X: Any, tasks: Any) -> tuple[Any, Any]:
         if table.ndim == 2 and -table.shape[1] <= int(tasks) < table.shape[1]:
             return np.delete(table, int(tasks), axis=1), table[:, int(tasks)]
     raise ValueError(
-        f"tasks={tasks!r} is no column of X: pass one id for each row of X (tasks=[{tasks!r}] for "
-        "a single row), the name of a column of a data frame, or the position of a column of an "
-        "array."
+        f"tasks={tasks!r} is not a column of X: pass one id for each row of X (tasks=[{tasks!r}] "
+        "for a single row), the name of a column of a data frame, or the position of a column of "
+        "an array."
     )
 
 

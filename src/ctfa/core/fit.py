@@ -14,7 +14,7 @@ class Fit(NamedTuple):
     """A least-squares fit, reduced to the numbers a criterion may use.
 
     ``explained`` and ``residual`` are sums of squares about the mean; where many candidates are
-    asked about at once they are arrays, one entry a candidate.
+    asked about at once they are arrays, one entry per candidate.
     """
 
     explained: Number

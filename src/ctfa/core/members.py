@@ -130,7 +130,7 @@ class MemberRisk:
         return int(self.own.shape[0])
 
     def groups(self, partition: Partition) -> FloatArray:
-        """Models of the groups' means, one row a group."""
+        """Models of the groups' means, one row per group."""
         return partition.mean(self.model.T, self.share).T
 
     def trust(self, partition: Partition) -> FloatArray:
@@ -401,7 +401,7 @@ def _stake(evidence: Evidence) -> Number:
 
 
 class SquaredErrors(NamedTuple):
-    """A quadratic form, one a task, of what fits leave in each row.
+    """A quadratic form, one per task, of what fits leave in each row.
 
     Rows that stand in for others have the second moments of these and so the mean of any such form,
     but not how it scatters: that is taken from the second moments, as if rows were Gaussian.

@@ -1,4 +1,4 @@
-"""One intercept a task: how far each is to be believed where slopes are common.
+"""One intercept per task: how far each is to be believed where slopes are common.
 
 Tasks of one group share their slopes and differ by an offset, taken to be drawn about the group's
 intercept: ``y = a + x'w + u_i + e`` with ``u`` of variance ``ratio`` times that of ``e``. A task of

@@ -11,8 +11,8 @@ that a growing block goes through.
 This is the square-root form: ``B`` and not ``inv(X'X)`` is stored. Features that are about to be
 merged are nearly collinear, and the inverse loses twice the digits that its root loses.
 
-Several fits (one a fold) run side by side on stacked arrays: one by one, the calls would cost more
-than the arithmetic. ``Restrictions`` serves full rank, ``DeficientRestrictions`` any other.
+Several fits (one per fold) run side by side on stacked arrays: one by one, the calls would cost
+more than the arithmetic. ``Restrictions`` serves full rank, ``DeficientRestrictions`` any other.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _best_weights(
     values: FloatArray, turned: FloatArray, known: FloatArray, moments: RowMoments
 ) -> FloatArray:
     """Weight of each direction at the penalty that cross-validation prefers."""
-    # Columns have unit length: eigenvalues are shares, and so are penalties a row.
+    # Columns have unit length: eigenvalues are shares, and so are penalties per row.
     penalty = ROW_PENALTIES[:, None, None]
     shrunk = values / (values + penalty)
     used = shrunk.sum(axis=2)

@@ -211,5 +211,5 @@ def _absent(file: DataFile, home: Path, reason: str, source: str) -> str:
 
 
 def _get_it(file: DataFile, source: str) -> str:
-    again = "load it again to download it anew, or get it" if file.address else "get it"
+    again = "load it to download it again, or get it" if file.address else "get it"
     return f"{again} from where it comes from: {source}"

@@ -341,7 +341,7 @@ _BRACKETS = str.maketrans("[],", "   ")
 
 
 def positions_of(text: str) -> FloatArray:
-    """Coordinates of the atoms of a molecule, one a row."""
+    """Coordinates of the atoms of a molecule, one per row."""
     # Not JSON: some numbers are written "0.".
     numbers = np.array(text.translate(_BRACKETS).split(), dtype=float)
     return numbers.reshape(-1, 3)

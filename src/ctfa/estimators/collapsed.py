@@ -101,7 +101,7 @@ def collapse(model: Any) -> Collapsed:
         raise ValueError(
             f"{n_targets} targets of {n_features} columns make a table of "
             f"{n_targets * n_features:,} coefficients, more than {LARGEST:,}: use predict, or the "
-            "coefficients of regressors_, one a group."
+            "coefficients of regressors_, one per group."
         )
     groups = _groups(model)
     if fitted.own_inputs:

@@ -147,7 +147,7 @@ class MergeEvidence:
         return np.flatnonzero((first <= position) & (position < end))
 
     def columns(self) -> dict[str, Any]:
-        """One list a column, one entry a merge."""
+        """One list per column, one entry per merge."""
         rows = [self.row(step) for step in range(len(self.merges))]
         names = (*MergeRow._fields, "variance_saved", "bias_paid")
         return {name: [getattr(row, name) for row in rows] for name in names}

@@ -285,7 +285,7 @@ def _nothing(partition: Partition, signs: FloatArray, tempers: Sequence[Any]) ->
 
 
 def together(labels: IntArray) -> FloatArray:
-    """Share of the partitions, one a row, in which each two variables are in one group."""
+    """Share of the partitions, one per row, in which each two variables are in one group."""
     n_partitions, n_variables = labels.shape
     counts = np.zeros((n_variables, n_variables))
     for row in labels:

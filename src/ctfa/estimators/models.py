@@ -223,9 +223,9 @@ def fit_to_rows(
     rows_of: Callable[..., FloatArray],
     n_jobs: int | None,
 ) -> list[Any]:
-    """One regressor a group that learns from rows, which its features make few enough to gather.
+    """One regressor per group that learns from rows, which its features make few enough to gather.
 
-    All groups in one pass over the data where that fits, a pass a group otherwise.
+    All groups in one pass over the data where that fits, a pass per group otherwise.
     """
     name = f"regressor={type(regressor).__name__}()"
     instead = "Use LinearRegression, Ridge, Lasso or ElasticNet, which learn from sums"
@@ -286,7 +286,7 @@ class SingleModels(NamedTuple):
     """Models of single targets, for those that do not trust their group's model entirely."""
 
     targets: IntArray
-    models: Sequence[Any]  # one a target, or a single one for all of them
+    models: Sequence[Any]  # one per target, or a single one for all of them
     #: Share that the group's own model has in what serves the group; the mean of its members'
     #: models has the rest.
     share: float = 1.0
@@ -363,8 +363,8 @@ class OwnModels(NamedTuple):
 
     aggregate: str
     slots: BoolArray  # (groups, K): slots that a group has
-    features: Sequence[FeatureAggregator]  # one a group
-    regressors: Sequence[Any]  # one a group
+    features: Sequence[FeatureAggregator]  # one per group
+    regressors: Sequence[Any]  # one per group
     centre: FloatArray  # (L, K + 1): means of each task's series over its complete rows
     has: BoolArray  # (L, K)
 

@@ -96,7 +96,7 @@ FEWEST_ASKED = 6
 
 
 class MultiInputCTFARegressor(TargetsRegressor):
-    """Group targets that have inputs of their own, then fit one regressor a group.
+    """Group targets that have inputs of their own, then fit one regressor per group.
 
     Each target has its own columns of ``X``, the same kinds for all: the rain, the temperature, the
     snow of its own basin. Kinds are called slots. Merging averages targets and, slot by slot, their
@@ -124,10 +124,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II: merges slots within each group. None and "passthrough" keep every slot.
     aggregate : {"auto", "mean", "pool"}, default="auto"
-        ``"mean"``: mean target on mean inputs, one series of predictions a group. ``"pool"``: rows
-        of a group are stacked, each target about its own mean; members share coefficients and keep
-        their inputs. ``"auto"``: compared on held-out blocks of the training rows; ``"pool"``
-        unless the mean is better by two paired standard errors.
+        ``"mean"``: mean target on mean inputs, one series of predictions per group. ``"pool"``:
+        rows of a group are stacked, each target about its own mean; members share coefficients and
+        keep their inputs. ``"auto"``: compared on held-out blocks of the training rows;
+        ``"pool"`` unless the mean is better by two paired standard errors.
     head : {"levels", "mean"}, default="levels"
         ``"mean"``: a group's model serves its members alone. ``"levels"``: each target adds a
         linear correction in its own inputs, its coefficients pulled towards the group's; how much
@@ -147,8 +147,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
         ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
     features_ : list of FeatureAggregator
-        Phase II as fitted, one a group, over the slots that the group has. Slots are called by what
-        their columns' names have in common, where ``X`` has names.
+        Phase II as fitted, one per group, over the slots that the group has. Slots are called by
+        what their columns' names have in common, where ``X`` has names.
     regressors_ : list of estimators
         One a group, in the units of ``scale``.
     layout_ : ndarray of shape (n_targets, n_slots)
@@ -165,7 +165,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         ``head="levels"``, or the weight of its group's model where the regressor has judged; 1 for
         ``head="mean"``.
     merges_ : DataFrame
-        One row a merge: who joined whom, its F and break-even F, the predicted gain with its
+        One row per merge: who joined whom, its F and break-even F, the predicted gain with its
         standard error (summed over the members, in units of a target's variance where ``scale`` is
         "standard"), the members predicted to lose (worked out for up to 1,000 targets). Gains are
         of the group's model alone and for rows that do not depend on each other: they flatter

@@ -29,9 +29,9 @@ def nonlinctfa(
 ) -> CTFARegressor | MultiInputCTFARegressor:
     """NonLinCTFA as its authors run it, as a ``CTFARegressor``.
 
-    Phase I by Eq. 6 as coded (R2 counted twice), raw centred targets, one intercept a group; Phase
-    II by the mean R2 of contiguous folds. Features are averaged in the units given: the authors
-    standardise them first.
+    Phase I by Eq. 6 as coded (R2 counted twice), raw centred targets, one intercept per group;
+    Phase II by the mean R2 of contiguous folds. Features are averaged in the units given: the
+    authors standardise them first.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ UNSEEN = ("error", "global", "nearest")
 
 
 class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
-    """Pool tasks that have rows of their own (pupils of schools), then fit a regressor a group.
+    """Pool tasks that have rows of their own (pupils of schools), then fit a regressor per group.
 
     Tasks of a group share their slopes; each keeps an offset. A merge stacks the rows of two groups
     and costs Chow's F, what common slopes add to the residual, against the F at which pooling
@@ -171,7 +171,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
         ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
     features_ : list of FeatureAggregator
-        Phase II as fitted, one a group.
+        Phase II as fitted, one per group.
     regressors_ : list of estimators
         One a group, fitted to the target less the task's offset; to the target about the task's
         level where the regressor has judged.
@@ -187,11 +187,11 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         One less the share of its own degrees of freedom that a task uses under ``head="levels"``;
         the weight of its group's model, one per group, where the regressor has judged.
     merges_ : DataFrame
-        One row a merge: who joined whom, its loss, F and break-even F; ``gain``, predicted, summed
-        over the tasks of both sides, with its standard error ``gain_error``; ``worst_gain``, of the
-        task that gains least; the tasks predicted to lose. Gains are shares of the variance of the
-        target within tasks for ``scale="standard"`` (0.05 is 5 %), in squared units of the target
-        for ``"center"``.
+        One row per merge: who joined whom, its loss, F and break-even F; ``gain``, predicted,
+        summed over the tasks of both sides, with its standard error ``gain_error``; ``worst_gain``,
+        of the task that gains least; the tasks predicted to lose. Gains are shares of the variance
+        of the target within tasks for ``scale="standard"`` (0.05 is 5 %), in squared units of the
+        target for ``"center"``.
     global_regressor_ : estimator
         The model of all tasks, for ``unseen="global"``.
     n_features_in_, feature_names_in_

@@ -72,7 +72,7 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         What a merge costs. ``"risk"``: the change of the total prediction risk, exact for groups
         of any size; ``"mse"``: the paper's rule as its code computes it; ``"corollary"``: Eq. 6 of
         the paper read literally. A callable takes an ``Evidence`` (``ctfa.core.fit``), whose fits
-        hold an entry a candidate, and returns a loss for each.
+        hold an entry per candidate, and returns a loss for each.
     max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; larger merges more (groups are nested for the scan
         "best-first"; in the others an early merge changes later questions). Units of ``"risk"``:
@@ -93,7 +93,7 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         A callable receives the targets as rows.
     scale : {"standard", "center", "none"}, default="standard"
         Merge and average targets in these units; ``inverse_transform`` restores each target's own
-        offset and scale. ``"none"`` is the paper's predictor, one intercept a group.
+        offset and scale. ``"none"`` is the paper's predictor, one intercept per group.
     flip : bool, default=False
         Let targets join with a minus where what the features explain of them points the other
         way; ``signs_`` says which.
@@ -267,7 +267,7 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
             Labels of the rows for splitters such as ``GroupKFold``.
         confounds : array of shape (n_samples, n_columns), default=None
             Seasons, a trend: what inputs and targets are regressed on first, with an intercept, in
-            every fold anew. Groups are those of the residuals.
+            every fold again. Groups are those of the residuals.
         target_weight : array of shape (n_targets,), default=None
             How much each target counts in its group's mean and in the total risk. Only ratios
             matter; a weight of two is a target given twice.

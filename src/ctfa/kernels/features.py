@@ -65,14 +65,14 @@ class Rule(NamedTuple):
 
 
 class Fits(NamedTuple):
-    """Restricted fits, one a fold; all arrays are changed."""
+    """Restricted fits, one per fold; all arrays are changed."""
 
     root: FloatArray  # (fits, D, rank): columns of B, as of when each was last told
     response: FloatArray  # (fits, D, m): what they do to held-out predictions
     coef: FloatArray  # (fits, D)
     error: FloatArray  # (fits, m)
     told: IntArray  # (D,): how many of the directions a column has been told of
-    directions: FloatArray  # (fits, D, rank): orthonormal, one a merge
+    directions: FloatArray  # (fits, D, rank): orthonormal, one per merge
     shifts: FloatArray  # (fits, D, m): what they do to held-out predictions
     steps: FloatArray  # (fits, D): how far the coefficients move along them
 

@@ -129,7 +129,7 @@ def _encoded(data: Any, netcdf: bool) -> Any:
     for name, grid_mapping in maps.items():
         if grid_mapping is not None and name in variables:
             variables[name].attrs.setdefault("grid_mapping", grid_mapping)
-    # Built anew: put into the old one, an index would turn what was encoded back.
+    # Built again: put into the old one, an index would turn what was encoded back.
     built = xarray.Dataset(
         {n: v for n, v in variables.items() if n not in data.coords},
         coords=xarray.Coordinates({n: variables[n] for n in data.coords}, indexes={}),

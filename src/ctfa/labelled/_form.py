@@ -369,7 +369,7 @@ class DataForm:
 def dataset(
     form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray], fill: Any = np.nan
 ) -> Any:
-    """Several values a task, labelled; masked tasks get a fill."""
+    """Several values per task, labelled; masked tasks get a fill."""
     if form.kind == "xarray":
         held = {n: (tasks.dims, tasks.spread(v, fill)) for n, v in columns.items()}
         return need("xarray").Dataset(held, coords=tasks.coords.to_xarray())

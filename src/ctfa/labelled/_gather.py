@@ -109,7 +109,7 @@ class Gathered(NamedTuple):
     """The target and the features on the same rows and tasks."""
 
     target: Any  # DataArray
-    features: list[Any]  # DataArrays, one a slot
+    features: list[Any]  # DataArrays, one per slot
     plan: Plan
     notes: list[str]
     whole: Any = None  # the features in one array, where they came so and all tasks share them

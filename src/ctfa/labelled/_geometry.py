@@ -183,7 +183,7 @@ def match_polygons(frame: Any, tasks: Tasks) -> Geometry:
     Parameters
     ----------
     frame : GeoDataFrame or GeoSeries
-        One row a task, in any order; rows of others are left out. Points do as well as polygons
+        One row per task, in any order; rows of others are left out. Points do as well as polygons
         for what needs only a place.
     tasks : Tasks
         The tasks that were fitted.

@@ -401,7 +401,7 @@ class LabelledFit:
         )
 
     def region_table(self) -> Any:
-        """One row a task: its label, place, region, gain, trust and held-out errors.
+        """One row per task: its label, place, region, gain, trust and held-out errors.
 
         A GeoDataFrame where outlines are known, else a pandas DataFrame.
         """
@@ -423,7 +423,7 @@ class LabelledFit:
         return need("geopandas").GeoDataFrame(frame, geometry=geometry.reset_index(drop=True))
 
     def region_outlines(self) -> Any:
-        """One row a region: its outline, number of tasks and coefficients; a GeoDataFrame."""
+        """One row per region: its outline, number of tasks and coefficients; a GeoDataFrame."""
         geometry = shapes(self.tasks, self.geometry)
         if geometry is None:
             raise ValueError(
@@ -494,7 +494,7 @@ class LabelledFit:
         chosen: IntArray,
         interval: tuple[Any, ...],
     ) -> Any:
-        """Predict from DataArrays, one a slot: the tasks chosen, at places on their dimensions."""
+        """Predict from DataArrays, one per slot: the tasks chosen, at places on dimensions."""
         xarray = need("xarray")
         plan, dims = self.plan, self.tasks.dims
         core = [[] if slot.shared else list(dims) for slot in plan.slots]

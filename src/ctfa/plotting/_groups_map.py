@@ -288,7 +288,7 @@ def touching(where: Where, outlines: Outlines | None) -> IntArray:
 
 
 def areas(rings: Sequence[Sequence[FloatArray]]) -> list[Any]:
-    """One path a target; rings within an odd number of others are holes."""
+    """One path per target; rings within an odd number of others are holes."""
     path = importlib.import_module("matplotlib.path").Path
     found = []
     for own in rings:

@@ -97,7 +97,7 @@ def plot_merge_tree(
 
 
 class Tree(NamedTuple):
-    """Merges as nodes: the first are variables, then one a merge, as scipy numbers them."""
+    """Merges as nodes: the first are variables, then one per merge, as scipy numbers them."""
 
     n_variables: int
     children: IntArray  # (merges, 2): the two nodes that each joined, in the order of its block

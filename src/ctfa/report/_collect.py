@@ -238,7 +238,7 @@ def _curve(fitted: FittedGroups) -> dict[str, Any] | None:
 
 
 def _targets(fitted: FittedGroups, held_out: HeldOut | None) -> dict[str, Any]:
-    """One entry a target."""
+    """One entry per target."""
     gain = np.asarray(fitted.gain.value, dtype=np.float64)
     error = np.asarray(fitted.gain.standard_error, dtype=np.float64)
     known = bool(np.isfinite(gain).any())

@@ -31,7 +31,7 @@ class Places:
     positions : array of shape (n_targets, 2)
         East and north of each target, in degrees if geographic.
     outlines : sequence of sequences of arrays of shape (n_corners, 2), optional
-        The rings of each target's area, outer ones and holes alike; one list a target.
+        The rings of each target's area, outer ones and holes alike; one list per target.
     cell : pair of floats, optional
         Width and height of the cell around each position, where positions are a regular grid.
     geographic : bool

@@ -312,7 +312,7 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
         folds = curve.fold_errors.shape[0]
         chosen = (
             f"The limit, {limit}, was chosen among {curve.max_loss.size} on {folds} folds, the "
-            "groups found anew in each."
+            "groups found again in each."
         )
     if terms.wish:
         chosen += f" Wished: {terms.wish}."

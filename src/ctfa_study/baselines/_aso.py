@@ -282,6 +282,6 @@ def _read_prices(alpha: Any, n_tasks: int) -> FloatArray:
         return np.full(n_tasks, read_positive(alpha, "alpha"))
     if len(alpha) != n_tasks:
         raise ValueError(
-            f"alpha has {len(alpha)} values for {n_tasks} tasks: pass one number, or one a task."
+            f"alpha has {len(alpha)} values for {n_tasks} tasks: pass one number, or one per task."
         )
     return np.array([read_positive(value, "alpha") for value in np.asarray(alpha).tolist()])

@@ -16,7 +16,7 @@ from ctfa_study.baselines._tasks import MultiTaskRegressor, TaskData
 
 
 class MatchedGroupsRegressor(MultiTaskRegressor):
-    """Groups of tasks by the paper's variant on matched rows, then one regressor a group.
+    """Groups of tasks by the paper's variant on matched rows, then one regressor per group.
 
     The paper compares tasks of unequal rows (pupils of schools) by matching them: the first row of
     one with the first of another, and so on, where both have one. Averages of unrelated rows say

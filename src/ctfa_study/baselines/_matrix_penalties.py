@@ -142,7 +142,7 @@ class TraceNormRegressor(_Penalised):
     """Coefficients of low rank: the trace norm of all tasks' coefficients as penalty.
 
     Minimises ``sum_t |y_t - X_t w_t - b_t|^2 / (2 n_t) + alpha |W|_*`` with ``|W|_*`` the sum of
-    the singular values of the coefficients, one row a task.
+    the singular values of the coefficients, one row per task.
 
     Parameters
     ----------

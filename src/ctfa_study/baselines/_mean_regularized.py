@@ -40,7 +40,7 @@ class MeanRegularizedRegressor(LinearTasks):
     References
     ----------
     Evgeniou and Pontil, "Regularized multi-task learning", KDD 2004, with the squared loss in place
-    of the hinge. With ``n`` rows a task their weights are ``lambda_1 = n n_tasks alpha`` and
+    of the hinge. With ``n`` rows per task their weights are ``lambda_1 = n n_tasks alpha`` and
     ``lambda_2 = n alpha_mean``.
 
     Examples

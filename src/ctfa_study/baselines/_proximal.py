@@ -46,7 +46,7 @@ class Solution(NamedTuple):
     """Where the solver stopped."""
 
     parts: FloatArray  # (P, T, D)
-    objectives: FloatArray  # one an iteration, the start before them
+    objectives: FloatArray  # one per iteration, the start before them
     gap: float  # over the objective of zero coefficients
 
     @property

@@ -126,7 +126,9 @@ def contiguous_folds(n_folds: Any, n_rows: int) -> KFold:
     """Folds of neighbouring rows, no more than there are rows."""
     number = check.read_number(n_folds, "n_folds")
     if number != int(number) or number < 2:
-        raise ValueError(f"n_folds={n_folds!r} is no number of folds: pass a whole number from 2.")
+        raise ValueError(
+            f"n_folds={n_folds!r} is not a number of folds: pass a whole number from 2."
+        )
     return KFold(min(int(number), n_rows))
 
 

@@ -151,7 +151,7 @@ class _Metric:
     """Coordinates ``z_t = C_t' w_t`` with ``C_t C_t' = G_t + 2 p I``."""
 
     factor: AnyArray  # (T or 1, D, D), C_t
-    inverse: AnyArray  # applied at every step, to one vector a task: cheaper than solving
+    inverse: AnyArray  # applied at every step, to one vector per task: cheaper than solving
 
     @classmethod
     def of(cls, moments: TaskMoments, price: float) -> _Metric:

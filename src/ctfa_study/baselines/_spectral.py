@@ -93,7 +93,7 @@ class Directions(NamedTuple):
 
 @dataclass(frozen=True)
 class TwoPrices:
-    """The penalty above, of a matrix with one row a task."""
+    """The penalty above, of a matrix with one row per task."""
 
     low: float
     high: float

@@ -104,8 +104,8 @@ class TaskData:
 class TaskMoments:
     """Second moments of each task about its own means, so that every task has an intercept.
 
-    The loss of coefficients ``W``, one row a task, is the sum over tasks of the squared error over
-    twice the number of rows, which is scikit-learn's convention::
+    The loss of coefficients ``W``, one row per task, is the sum over tasks of the squared error
+    over twice the number of rows, which is scikit-learn's convention::
 
         f(W) = sum_t |y_t - X_t w_t|^2 / (2 n_t)
     """

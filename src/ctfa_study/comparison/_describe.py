@@ -33,7 +33,7 @@ def describe(value: Any) -> Any:
     value : object
         An estimator, by its class and its parameters; or a parameter: numbers and texts as they
         are, arrays by their bytes, functions by their code and what it has hold of, anything else
-        by its pickle. What cannot be pickled is taken as new each time it is printed anew.
+        by its pickle. What cannot be pickled is taken as new each time it is printed again.
 
     Examples
     --------

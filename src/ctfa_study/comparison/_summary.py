@@ -90,7 +90,7 @@ class Comparison:
         return METRICS[metric].label
 
     def of_splits(self, metric: str, method: str) -> FloatArray:
-        """Figures of a method, one a split."""
+        """Figures of a method, one per split."""
         return METRICS[metric].of_split(self.of_tasks(metric, method))
 
     def of_tasks(self, metric: str, method: str) -> FloatArray:

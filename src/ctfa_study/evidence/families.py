@@ -264,7 +264,7 @@ def draw(seed: int, *, family: str, size: Size) -> Problem:
 
 
 def slow_seeds(n_targets: int) -> int:
-    """Seeds on which a forest or a network a target is fitted: fewer where targets are many."""
+    """Seeds on which a forest or a network per target is fitted: fewer where targets are many."""
     return 4 if n_targets < 100 else 2
 
 

@@ -101,7 +101,7 @@ def _digits(values: np.ndarray) -> list[float]:
 
 
 def feature_costs(model: Any, problem: Problem) -> Row:
-    """Features left, and what the comparisons would have cost by refitting two models a fold."""
+    """Features left, and what the comparisons would have cost by refitting two models per fold."""
     comparisons = sum(aggregator.history_.n_comparisons for aggregator in model.features_)
     rows = slice(0, (4 * len(problem.X)) // 5)
     times = []

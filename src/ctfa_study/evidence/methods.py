@@ -156,8 +156,8 @@ def authors_features() -> FeatureAggregator:
 def rivals() -> list[Method]:
     """What a reader would use instead."""
     return [
-        Method(REFERENCE, lambda p: LinearRegression(), "least squares, a model a target"),
-        Method("ridge", lambda p: ridge(), "RidgeCV, a penalty a target"),
+        Method(REFERENCE, lambda p: LinearRegression(), "least squares, a model per target"),
+        Method("ridge", lambda p: ridge(), "RidgeCV, a penalty per target"),
         Method("lasso", lasso, "MultiTaskLassoCV"),
         Method("pls", partial_least_squares, "PLSRegression, components on five folds"),
         Method("chain", lambda p: RegressorChain(ridge_one()), "RegressorChain of RidgeCV"),
@@ -181,13 +181,13 @@ def rivals() -> list[Method]:
         Method(
             "forest each",
             lambda p: MultiOutputRegressor(forest()),
-            "a random forest a target",
+            "a random forest per target",
             slow=True,
         ),
         Method(
             "mlp each",
             lambda p: MultiOutputRegressor(network()),
-            "a network a target",
+            "a network per target",
             slow=True,
         ),
     ]
@@ -205,7 +205,7 @@ def aggregations() -> list[Method]:
         of(
             ALONE,
             lambda: ours(targets="passthrough", features="passthrough"),
-            "neither phase: our ridge regression, a model a target",
+            "neither phase: our ridge regression, a model per target",
         ),
         of("default, mean head", lambda: ours(head="mean"), "head='mean'"),
         of("Phase I only", lambda: ours(features="passthrough"), "features='passthrough'"),
@@ -225,8 +225,8 @@ def aggregations() -> list[Method]:
             lambda: ours(targets=TargetAggregator(guard="member")),
             "default, no member may be predicted to lose",
         ),
-        of("with forest", lambda: ours(forest()), "a random forest a group", slow=True),
-        of("with network", lambda: ours(network()), "a network a group", slow=True),
+        of("with forest", lambda: ours(forest()), "a random forest per group", slow=True),
+        of("with network", lambda: ours(network()), "a network per group", slow=True),
         of(
             "paper",
             lambda: paper("standard"),

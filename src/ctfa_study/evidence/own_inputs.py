@@ -6,7 +6,7 @@ Own inputs: each third of the rows is left out once. Own rows: rows of each task
 times, other draws for tuning than for the table. Everything is chosen on the others, the penalties
 of rivals by cross-validation on them (`make rivals` has the same grids). The figure is the mean
 squared error on the rows left out, in units of each target's variance over the training rows, or
-the mean over tasks of the root mean squared error; over that of one ridge regression a target
+the mean over tasks of the root mean squared error; over that of one ridge regression per target
 (penalty by generalised cross-validation).
 """
 
@@ -75,7 +75,7 @@ CAUTIONS = {
     "Po basins": records()["po_basins"].leak,
     "Parkinson": "A patient's recordings of one day are nearly copies, and here on both sides.",
 }
-RIVAL = "ridge, one a target"
+RIVAL = "ridge, one per target"
 BOTH = ("own inputs", "own rows")
 
 
@@ -105,7 +105,7 @@ def _alone(regressor: Any) -> Method:
 
 METHODS: dict[str, Method] = {
     RIVAL: _alone(RIDGE),
-    "least squares, one a target": _alone(LinearRegression()),
+    "least squares, one per target": _alone(LinearRegression()),
     "one pooled ridge with offsets": REGISTERED["pooled ridge + offsets"],
     "mean-regularised": REGISTERED["mean-regularised"],
     "clustered multi-task (CMTL)": REGISTERED["CMTL"],

@@ -21,7 +21,7 @@ SHOWN = (
     DEFAULT, READABLE, ALONE, "default, mean head", "Phase I only",
     "least squares judged and served", "with RidgeCV", "flip", "guard", "paper", "paper raw",
 )  # fmt: skip
-#: Ours and a model a target, with the same regressor in both.
+#: Ours and a model per target, with the same regressor in both.
 PAIRS = (("forest each", "with forest"), ("mlp each", "with network"), ("ridge", "with RidgeCV"))
 TITLES = {
     "synthetic": "Synthetic families",
@@ -94,9 +94,9 @@ def heading(rows: list[dict[str, Any]], table: pd.DataFrame, seeds: str, absent:
         f"{minutes:.1f} minutes of one core. Library source {source()}, numpy {np.__version__}, "
         f"scikit-learn {sklearn.__version__}, Python {platform.python_version()}.",
         "",
-        "Ratios are to a model a target on the same data: below one is better. On families and the "
-        "paper's data they are of excess risk (prediction against the noise-free signal), to least "
-        "squares; on real sets of test error, to RidgeCV.",
+        "Ratios are to a model per target on the same data: below one is better. On families and "
+        "the paper's data they are of excess risk (prediction against the noise-free signal), to "
+        "least squares; on real sets of test error, to RidgeCV.",
         "",
     ]
     if absent:
@@ -130,11 +130,11 @@ def lost(cases: pd.DataFrame) -> str:
         "Every case with a ratio above 1.005, worst first; `error` is of the log ratio. Families "
         "and the paper's data against least squares, real sets against RidgeCV."
     )
-    return section("Where ours loses to a model a target", worse, note)
+    return section("Where ours loses to a model per target", worse, note)
 
 
 def beyond_linear(cases: pd.DataFrame) -> str:
-    """A forest, a network and ridge: a model a target against a model a group."""
+    """A forest, a network and ridge: a model per target against a model per group."""
     wide = cases.pivot_table("ratio", ["kind", "family", "case"], "method", sort=False)
     rows = []
     for each, group in PAIRS:

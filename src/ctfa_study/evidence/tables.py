@@ -1,4 +1,4 @@
-"""Ratios to a model a target, what follows from them, and what was asked beforehand."""
+"""Ratios to a model per target, what follows from them, and what was asked beforehand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def frame(rows: list[dict[str, Any]], seeds: str) -> pd.DataFrame:
 
 
 def reference(kind: str) -> str:
-    """What a kind of data is held against: a model a target, on real sets a penalised one."""
+    """What a kind of data is held against: a model per target, on real sets a penalised one."""
     return OF_REAL if kind == "real" else REFERENCE
 
 
@@ -113,7 +113,7 @@ def standing(cases: pd.DataFrame, kind: str) -> pd.DataFrame:
 
 
 def losses(cases: pd.DataFrame, methods: list[str]) -> pd.DataFrame:
-    """Cases where one of these methods is worse than a model a target, worst first."""
+    """Cases where one of these methods is worse than a model per target, worst first."""
     worse = cases[cases["method"].isin(methods) & (cases["ratio"] > 1.0 + MATTERS)]
     return worse.sort_values("ratio", ascending=False)[
         ["method", "kind", "case", "ratio", "error", "groups", "targets"]

@@ -27,7 +27,7 @@ MANY_ROWS = 3
 
 
 class FeatureStart(NamedTuple):
-    """Features before any merge: the fits, one a fold, and the model in which they are judged."""
+    """Features before any merge: the fits, one per fold, and the model in which they are judged."""
 
     root: FloatArray  # (fits, D, rank): columns of B
     response: FloatArray  # (fits, D, m): what they do to held-out predictions
@@ -44,8 +44,8 @@ class FeatureBlocks(MergeSpace):
     """Inputs to merge by their mean, in one or several regressions of a target on all of them.
 
     A block's column is the sum of its members, so its coefficient is the one they share, and
-    averaging two blocks is the restriction ``coef_a = coef_b``: one expression a candidate instead
-    of one regression.
+    averaging two blocks is the restriction ``coef_a = coef_b``: one expression per candidate
+    instead of one regression.
     """
 
     # One restriction moves every coefficient, so every other answer too.
@@ -338,7 +338,7 @@ class FoldedFeatureSpace(FeatureBlocks):
 
     Each fold's training rows give a restricted regression as in ``FeatureSpace``; moving its
     coefficients moves the held-out errors linearly, so the change of every fold's R2 is again one
-    expression a candidate.
+    expression per candidate.
     """
 
     def __init__(

@@ -338,7 +338,7 @@ def _products(vectors: FloatArray, block: int | IntArray, others: IntArray) -> F
 
 
 class Squares(NamedTuple):
-    """Sums of squares about the mean of the rows kept, one entry a series."""
+    """Sums of squares about the mean of the rows kept, one entry per series."""
 
     explained: FloatArray
     residual: FloatArray

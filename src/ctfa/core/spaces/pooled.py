@@ -37,7 +37,7 @@ class Pool(NamedTuple):
 
     @property
     def dof(self) -> FloatArray:
-        """Rows less slopes less one intercept a task."""
+        """Rows less slopes less one intercept per task."""
         return np.asarray(self.n_samples - self.rank - self.n_tasks)
 
 

@@ -121,7 +121,7 @@ class TaskRows:
         ]
 
     def mean_inputs(self) -> FloatArray:
-        """Mean inputs of each task, one a row."""
+        """Mean inputs of each task, one per row."""
         return np.stack(
             [np.average(self.inputs[r], axis=0, weights=self._weights_at(r)) for r in self.rows]
         )

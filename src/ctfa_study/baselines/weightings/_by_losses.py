@@ -27,7 +27,7 @@ class EqualWeighting(Weighting):
 
 @dataclass(frozen=True)
 class RandomWeighting(Weighting):
-    """Weights drawn anew at each step, ``softmax(z)`` with standard normal ``z``.
+    """Weights drawn again at each step, ``softmax(z)`` with standard normal ``z``.
 
     Lin, Ye, Zhang and Tsang (2022), Reasonable effectiveness of random weighting: a litmus test for
     multi-task learning, Transactions on Machine Learning Research.

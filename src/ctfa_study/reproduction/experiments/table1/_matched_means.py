@@ -19,7 +19,7 @@ from ctfa_study.baselines._tasks import MultiTaskRegressor, TaskData, TaskRows
 
 
 class MatchedRowsRegressor(MultiTaskRegressor):
-    """Groups of ``MatchedGroupsRegressor``, and one regressor a group on their rows.
+    """Groups of ``MatchedGroupsRegressor``, and one regressor per group on their rows.
 
     A row to be predicted has inputs of its own, which are not averaged with anything.
 

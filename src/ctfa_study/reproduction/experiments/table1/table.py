@@ -47,7 +47,7 @@ PROTOCOLS = {
 CASES_OF_DATA = (SARCOS_1000, SCHOOL_27, SCHOOL_139)
 #: What a quick run does everything on; on the others only what is over at once.
 SMALL = (SARCOS_1000, SCHOOL_27)
-#: Support vectors with their penalty take minutes a split on 4449 rows, of which the paper prints
+#: Support vectors with their penalty take minutes per split on 4449 rows, of which the paper prints
 #: nothing. ASO with their price has no stable minimum on the raw inputs of small schools: its error
 #: is .9 to 236 by split with 139 of them, which says nothing of theirs.
 NOT_THEIR_WAY: dict[str, tuple[str, ...]] = {
