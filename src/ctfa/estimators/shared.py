@@ -299,9 +299,9 @@ class CTFARegressor(TargetsRegressor):
             _, judged = self._means_of_groups(tasks)
             if self.regressor is None:
                 assert found is not None
-                is_soft = self._fit_features_by_levels(found, temper, features, tasks, judged)
+                form = self._fit_features_by_levels(found, temper, features, tasks, judged)
                 deviating = share_of_deviations(found, tasks) if found.fits.levels is None else 0.0
-                serve = partial(self._serve_by_levels, temper, deviating, is_soft=is_soft)
+                serve = partial(self._serve_by_levels, temper, deviating, *form)
                 serve(self, tasks, found.fits)
                 self.calibration_ = self._calibrated(found, serve, tasks, groups)
                 return
@@ -355,8 +355,11 @@ class CTFARegressor(TargetsRegressor):
         features: FeatureAggregator | None,
         tasks: SharedInputs,
         judged: FloatArray,
-    ) -> bool:
-        """Phase II where it is asked for or pays; whether single features may part from means."""
+    ) -> tuple[bool, bool]:
+        """Phase II where it is asked for or pays.
+
+        Whether there are groups of features, and whether single features may part from their means.
+        """
         is_soft = False
         if features is not None and self._chooses_features:
             # Whom folds protect from chance may look for kinship everywhere.
@@ -365,17 +368,17 @@ class CTFARegressor(TargetsRegressor):
             pays = levels is not None and features_pay(found, tasks, features, temper, self.head)
             features, is_soft = (features, self.head == "levels") if pays else (None, False)
         self._fit_features(features, tasks.left.judged, judged)
-        return is_soft
+        return features is not None, is_soft
 
     @staticmethod
     def _serve_by_levels(
         temper: Tempers,
         share: float,
+        by_means: bool,
+        is_soft: bool,
         model: CTFARegressor,
         tasks: SharedInputs,
         fits: TargetFits,
-        *,
-        is_soft: bool,
     ) -> None:
         """Serve groups by ridge regressions of their means, and members by what they add.
 
@@ -390,8 +393,7 @@ class CTFARegressor(TargetsRegressor):
         n_groups, n_targets = partition.n_groups, partition.n_variables
         group, own = np.zeros((n_groups, n_features)), np.zeros((n_targets, n_features))
         level = np.zeros(n_targets)
-        merges_features = any(one.n_groups_ < n_features for one in model.features_)
-        if not (merges_features or is_soft) and levels is not None:
+        if not by_means and levels is not None:
             parts = levels.parts(partition, signs)
             coef = levels.group_coefficients(parts, temper.mean)
             heights = weighted_mean(means, row_scale) - centre @ coef
