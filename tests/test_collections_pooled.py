@@ -149,7 +149,7 @@ def test_ids_are_a_column_of_an_array_in_chunks():
     np.testing.assert_array_equal(lazy.labels_, plain.labels_)
     answer = lazy.predict(cut([100], table)[0])
     np.testing.assert_allclose(answer.compute(), plain.predict(table), rtol=1e-8)
-    with pytest.raises(ValueError, match="no column of X"):
+    with pytest.raises(ValueError, match="not a column of X"):
         clone(model).fit(*cut([300], table, y), 9)
 
 

@@ -691,10 +691,6 @@ def test_coordinates_of_one_value_do_no_harm(grid, tmp_path):
     ("option", "said"),
     [
         (
-            {"n_regions": 5},
-            r"no option 'n_regions': a number of regions .* fit\.path\(\) .*max_loss",
-        ),
-        (
             {"neighbors": "rook"},
             r"no option 'neighbors' \(did you mean 'neighbours'\?\): it has tar",
         ),

@@ -74,7 +74,7 @@ def test_the_id_of_a_single_row_is_not_a_column():
     model = PooledCTFARegressor(targets=fixed()).fit(X, y, tasks=ids)
     with pytest.raises(ValueError, match=r"leaves 2 features where fit has seen 3.*tasks=\[1\]"):
         model.predict(X[:1], tasks=1)
-    with pytest.raises(ValueError, match=r"no column of X.*tasks=\['1'\] for a single row"):
+    with pytest.raises(ValueError, match=r"not a column of X.*tasks=\['1'\] for a single row"):
         model.predict(X[:1], tasks="1")
 
 

@@ -181,8 +181,11 @@ def further(limits: FloatArray, loss: FloatArray) -> FloatArray:
     left = loss.size + 1 - merges  # groups, as if the path ended at one
     while (left := min(left - 1, int(np.ceil(left / STEP)))) > 1:
         at = loss.size + 1 - left
-        # Between the losses before and after, so that rounding decides nothing.
-        added.append(0.5 * worst[at - 1] + 0.5 * worst[at])
+        # Between the losses before and after, to six digits, so that rounding decides nothing:
+        # where the two agree to so many there is no limit between them.
+        middle = float(f"{0.5 * worst[at - 1] + 0.5 * worst[at]:.6g}")
+        if worst[at - 1] <= middle < worst[at]:
+            added.append(middle)
     some = np.array(added)
     some = some[(some > last) & np.isfinite(some)]
     return np.unique(np.concatenate((limits, some)))

@@ -449,7 +449,7 @@ def choose(
     limits = LIMITS if limits is None else limits
     otherwise = f"max_loss is {PREFERRED}" if is_auto else "nothing is chosen on them"
     if len(limits) > 1:
-        further_on = _as_far_as_the_path_goes(tasks, rule, limits, aggregates[0])
+        further_on = _as_far_as_the_path_goes(tasks, rule, limits, folds, aggregates[0])
         if further_on is None:
             warn_that_folds_were_stopped(0, len(folds), otherwise)
             return None
@@ -566,15 +566,20 @@ def _judge_fold(
 
 
 def _as_far_as_the_path_goes(
-    tasks: Tasks, rule: Rule, limits: Sequence[float], aggregate: str
+    tasks: Tasks, rule: Rule, limits: Sequence[float], folds: Sequence[Any], aggregate: str
 ) -> Sequence[float] | None:
-    """Limits, and those beyond the last finite one among which all rows would go on merging.
+    """Limits, and those beyond the last finite one among which groups would go on merging.
 
-    None if the search was stopped.
+    They are told by the path of the first fold, whose rows are in the units that merges are judged
+    in and less confounds. None if the search was stopped.
     """
     with one_thread(*tasks.shapes), progress.part(AS_A_FOLD), progress.searching("path"):
-        fits, order = tasks.fits(rule, aggregate), np.arange(tasks.n_tasks)
-        free = replace(rule, wishes=NO_WISHES)
+        divided = tasks.fold(replace(rule, wishes=NO_WISHES), *folds[0])
+        if divided is None:
+            return limits
+        known, _, kept = divided
+        free = replace(rule if kept is None else rule.of(np.flatnonzero(kept)), wishes=NO_WISHES)
+        fits, order = known.fits(free, aggregate), np.arange(known.n_tasks)
         path = pose(free, fits.space(), fits.variance, order).solve(np.inf)
     found: list[float] = further(np.array(limits, dtype=float), path.loss).tolist()
     return found if path.complete else None
