@@ -41,7 +41,7 @@ def test_the_examples_run(name, capsys, monkeypatch, tmp_path):
         pytest.importorskip("dask.array", reason="the example has data in chunks")
     if name == "docs/streaming.md":
         pytest.importorskip("pyarrow", reason="the example writes Parquet")
-    if name in ("docs/baselines.md", "docs/plots.md"):
+    if name in ("docs/baselines.md", "docs/labelled.md", "docs/plots.md"):
         pytest.importorskip("matplotlib", reason="the example draws")
         monkeypatch.setenv("MPLBACKEND", "Agg")
     # What a reader has of their own.

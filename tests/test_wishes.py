@@ -51,7 +51,7 @@ def chain(*breaks):
 
 def connected(labels, graph):
     return all(
-        sparse.csgraph.connected_components(graph[members][:, members])[0] == 1
+        sparse.csgraph.connected_components(graph[members][:, members].toarray())[0] == 1
         for members in (np.flatnonzero(labels == group) for group in np.unique(labels))
     )
 

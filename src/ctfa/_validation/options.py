@@ -272,6 +272,8 @@ def read_graph(connectivity: Any, variables: FloatArray, what: str) -> Any:
     if not np.isfinite(graph.data).all():
         raise ValueError("connectivity contains NaN or infinity: use 0 for no edge.")
     edges: Any = sparse.csr_array(graph != 0)
+    # Searches of scipy before 1.13 take indices of 32 bits alone.
+    edges.indices, edges.indptr = (one.astype(np.int32) for one in (edges.indices, edges.indptr))
     if (edges != edges.T).nnz:
         raise ValueError(
             "connectivity is not symmetric: some variable is a neighbour of another but not the "
