@@ -274,7 +274,7 @@ def _title(partition: Partition, group: Any, names: list[str], noun: str) -> str
 
 
 def plot_merges(model: Any, *, ax: Any = None) -> Any:
-    """Variance saved against bias paid, one dot a merge.
+    """Variance saved against bias paid, one dot per merge.
 
     A merge saves variance, having one model fewer to estimate, and pays bias, because its two sides
     differ. Above the diagonal it is predicted to gain; the faint bars are the standard errors of

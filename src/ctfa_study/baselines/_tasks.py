@@ -223,7 +223,7 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
         X : array-like or data frame of shape (n_samples, n_features)
             Features.
         y : array-like of shape (n_samples, n_tasks) or (n_samples,)
-            A column for each task; with ``tasks`` one value a row.
+            A column for each task; with ``tasks`` one value per row.
         tasks : array-like of shape (n_samples,), str, int or None, default=None
             The task of each row: ids, or the column of ``X`` that holds them. None: every row is a
             row of every task.

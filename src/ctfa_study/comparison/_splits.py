@@ -43,7 +43,7 @@ def grouped_split(problem: Problem, seed: int, test_size: float, gap: int) -> Sp
     if problem.groups is None:
         raise ValueError(
             f"{problem.name} has no groups to keep together: use split='random' or 'blocked', or "
-            "give the data set an array 'groups', one value a row."
+            "give the data set an array 'groups', one value per row."
         )
     known, of_row = np.unique(problem.groups, return_inverse=True)
     order = np.random.default_rng(seed).permutation(known.size)
