@@ -11,7 +11,7 @@ READY := .venv/.ready
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 # What drives a browser is tested where there is one; make browser sees to that.
 FIND_BROWSER := { command -v chromium || command -v chromium-browser || command -v google-chrome; }
-IN_BROWSER := tests/test_report_browser.py
+IN_BROWSER := tests/report/test_report_browser.py
 NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
 
 .PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs po-vhi evidence any-regressor figures api clean
@@ -91,8 +91,8 @@ browser: $(READY)
 	@touch .venv/.networks
 
 networks: .venv/.networks
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 tests/test_baseline_hard_sharing.py tests/test_loss_weightings.py \
-		tests/test_array_backend.py tests/test_collections.py tests/test_collections_own.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 tests/study/test_baseline_hard_sharing.py tests/study/test_loss_weightings.py \
+		tests/kernels/test_array_backend.py tests/reading/test_collections.py tests/reading/test_collections_own.py
 
 bench: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py

@@ -59,7 +59,8 @@ class Balance(NamedTuple):
     ``F_star`` is the rise over ``q`` where the last two are equal. A group's weight is the sum over
     its tasks of ``1 + 1/n`` (a new row is predicted about old means), times
     ``(n - T - 1)/(v_P - 1)`` for the slopes that are its own and err with the shared ones; tasks
-    count alike unless weights are given. Checked by simulation in ``tests/test_pooled_space.py``.
+    count alike unless weights are given. Checked by simulation in
+    ``tests/core/test_pooled_space.py``.
     """
 
     rise: FloatArray  # of the residual, for a unit of difference

@@ -332,7 +332,7 @@ def test_the_command_finds_windows_and_repeats_them(tmp_path, monkeypatch, capsy
 
 
 def test_the_page_on_the_po_shows_the_stored_results_and_these_reach_what_they_must():
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     stored = root / "results" / "po_vhi"
     page = (root / "docs" / "po_vhi.md").read_text(encoding="utf-8")
     assert (stored / "table.md").read_text(encoding="utf-8") in page

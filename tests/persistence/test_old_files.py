@@ -14,7 +14,7 @@ from ctfa.datasets import make_paper_synthetic
 from ctfa.persistence import load, save
 from ctfa.persistence._file import from_stream, to_bytes
 
-FOLDER = Path(__file__).parent / "old_files"
+FOLDER = Path(__file__).parents[1] / "old_files"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text(encoding="utf-8"))
 
 

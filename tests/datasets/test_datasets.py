@@ -185,7 +185,7 @@ def test_files_that_are_made_from_others_say_which_arrays_they_hold():
 
 
 def test_the_page_on_data_has_a_line_for_every_set():
-    page = Path(__file__).parent.parent / "docs" / "datasets.md"
+    page = Path(__file__).parents[2] / "docs" / "datasets.md"
     lines = page.read_text(encoding="utf-8").splitlines()
     for record in RECORDS.values():
         (line,) = [line for line in lines if line.startswith(f"| {record.name} |")]

@@ -15,7 +15,7 @@ import ctfa
 from ctfa.core import libraries
 
 SOURCE = Path(ctfa.__file__).parent
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 #: Packages from the ground up, by the longest prefix of a module's name: a line imports from its
 #: own and from those above it on this list. The study stands beside the commands, below nothing.
 LAYERS = (

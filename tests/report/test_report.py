@@ -510,7 +510,7 @@ ctfa.report.write(ctfa.CTFARegressor().fit(X, Y), {str(tmp_path / "page.html")!r
 
 
 def test_the_example_of_the_document_runs(tmp_path, monkeypatch, capsys):
-    text = (Path(__file__).parent.parent / "docs" / "report.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "docs/report.md", "exec"), {})

@@ -10,7 +10,7 @@ from ctfa_study.reproduction._page import page_text
 from ctfa_study.reproduction._reproduce import stored
 from ctfa_study.reproduction.compare import CANNOT, DIFFERS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "results" / "reproduction"
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the stored results are not here")
 

@@ -10,7 +10,7 @@ import pytest
 from ctfa_study.comparison import METHODS
 from problems import make_problem
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PROBLEM = make_problem("correlated", 0, n_samples=48, n_features=6, n_targets=7)
 
 
