@@ -13,6 +13,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.features import FeatureSpace, Fold, FoldedFeatureSpace, column_gram
 from ctfa.core.spaces.targets import TargetSpace
+from generated import examples
 
 #: A threshold this near to a loss, or two candidates this near to each other, is a tie: rounding
 #: may decide either way, in the oracle too.
@@ -210,7 +211,7 @@ def test_decisions_hold_up_to_a_condition_number_of_1e9(power, scan):
 
 
 @given(data=st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_any_generated_problem_is_decided_as_by_refitting(data):
     problem = data.draw(problems.problems())
     scan = data.draw(st.sampled_from(list(SCANS)))
@@ -235,7 +236,7 @@ def test_any_generated_problem_is_decided_as_by_refitting(data):
 
 
 @given(seed=st.integers(0, 10_000), density=st.floats(0.0, 0.6), scan=st.sampled_from(list(SCANS)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_neighbour_graph_gives_the_groups_of_the_oracle(seed, density, scan):
     problem = problems.make_problem("correlated", seed % 7)
     n_targets = problem.Y.shape[1]

@@ -18,6 +18,7 @@ from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
+from generated import examples
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 from test_paired_space import FAMILIES, own_inputs
 
@@ -164,7 +165,7 @@ def test_series_with_gaps_are_grouped_as_by_refitting(family, case, scan):
     density=st.sampled_from([None, 0.3, 0.6]),
     weighted=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_generated_problem_with_gaps_is_decided_as_by_refitting(
     family, seed, gaps, lacking, alike, case, scan, density, weighted
 ):
@@ -191,7 +192,7 @@ def test_any_generated_problem_with_gaps_is_decided_as_by_refitting(
     scan=st.sampled_from(list(SCANS)),
     weighted=st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_complete_tasks_that_lack_slots_are_grouped_as_by_refitting(
     family, seed, lacking, case, scan, weighted
 ):
@@ -238,7 +239,7 @@ def test_complete_data_have_the_answers_of_the_space_without_gaps(family, lackin
 
 @given(seed=st.integers(0, 10_000), m=st.floats(0.0, 3.0), gaps=st.sampled_from(PATTERNS))
 @example(seed=408, m=0.0, gaps="late")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_gain_is_that_of_refits_and_the_loss_its_zero(seed, m, gaps):
     values = own_series("gaussian", seed, gaps=gaps)
     space = GappyPairedSpace.of_series(series_of(values))
@@ -302,7 +303,7 @@ def test_the_rank_decides_what_few_rows_are_unless_every_column_counts():
     units=st.lists(st.sampled_from([1e-3, 0.5, -1.0, 1e3]), min_size=8, max_size=8),
     target_unit=st.sampled_from([0.01, 3.0]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_units_empty_rows_empty_slots_and_the_order_of_tasks_play_no_part(
     seed, gaps, lacking, units, target_unit
 ):

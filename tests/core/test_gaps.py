@@ -26,6 +26,7 @@ from gap_problems import (
     refit_loss,
     with_gaps,
 )
+from generated import examples
 
 RISK = TARGET_CRITERIA["risk"]
 TIE = 1e-8
@@ -258,7 +259,7 @@ def test_targets_with_gaps_are_grouped_as_by_refitting(kind, scan):
     seed=st.integers(0, 99),
     weighted=st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_generated_gaps_are_decided_as_by_refitting(
     problem, kind, scan, max_loss, seed, weighted
 ):

@@ -31,6 +31,7 @@ from ctfa.core.spaces.features import FeatureSpace, Fold, FoldedFeatureSpace, co
 from ctfa.core.spaces.targets import TargetSpace
 from ctfa.estimators.models import HEADS
 from ctfa_study import baselines
+from generated import examples
 from oracle import contiguous_folds
 
 FULL_RANK = ["gaussian", "correlated", "nearly_collinear", "scales", "offset", "discrete"]
@@ -237,7 +238,7 @@ def test_the_risk_of_a_group_is_the_exact_gain_of_the_theory():
     cuts=st.lists(st.integers(1, 39), min_size=1, max_size=5, unique=True),
     offset=st.sampled_from([0.0, 1e4, 1e8]),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_moments_of_chunks_add_up_to_the_moments_of_all(seed, cuts, offset):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(40, 3)) + offset

@@ -13,6 +13,7 @@ from ctfa.core.ridge import PENALTIES, Factors
 from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.estimators.models import _drawn
 from ctfa.testing import check_units
+from generated import examples
 
 
 def problem(seed=0, n=80, D=6, L=8, K=2, noise=1.0, memory=0.0):
@@ -336,7 +337,7 @@ def test_a_target_that_counts_twice_is_given_twice_in_its_groups_mean():
     np.testing.assert_allclose(one.apart, two.apart[:, :-1])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 10**6))
 def test_units_and_origins_do_not_matter(seed):
     X, Y, _ = problem(seed)

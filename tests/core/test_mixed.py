@@ -9,6 +9,7 @@ from ctfa import PooledCTFARegressor, TargetAggregator
 from ctfa.core.mixed import Units, estimate, solve
 from ctfa.core.small_fits import RowMoments
 from ctfa.core.tasks.own_rows import MixedRows, TaskRows
+from generated import examples
 
 
 def drawn(seed, *, n_tasks=12, n_inputs=3, slopes=0.6, levels=1.0, shortest=3, longest=25):
@@ -198,7 +199,7 @@ def test_intercepts_and_slopes_are_shrunk_together():
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_answer_is_a_number(seed):
     rng = np.random.default_rng(seed)
     n_tasks, width = int(rng.integers(1, 6)), int(rng.integers(1, 6))

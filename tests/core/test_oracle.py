@@ -8,6 +8,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, cross_val_score
 
 import oracle
+from generated import examples
 from problems import (
     FAMILIES,
     RANK_DEFICIENT,
@@ -303,7 +304,7 @@ def test_the_correlation_of_a_constant_mean_is_zero():
 # -- The phases and the whole method ---------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(problems())
 def test_every_criterion_and_scan_runs_on_every_problem(problem):
     X, Y, y = problem.X, problem.Y, problem.y

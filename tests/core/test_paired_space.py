@@ -17,6 +17,7 @@ from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.targets import TargetSpace
+from generated import examples
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 
 FAMILIES = [family for family in problems.FAMILIES if family != "tight"]
@@ -133,7 +134,7 @@ def test_own_inputs_are_grouped_as_by_refitting(family, criterion, max_loss, sca
     scan=st.sampled_from(list(SCANS)),
     density=st.sampled_from([None, 0.3, 0.6]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_any_generated_problem_of_own_inputs_is_decided_as_by_refitting(
     family, seed, alike, case, scan, density
 ):
@@ -224,7 +225,7 @@ def test_tasks_that_nearly_agree_keep_the_digits_of_their_difference():
 
 
 @given(seed=st.integers(0, 10_000), m=st.floats(0.0, 3.0), alike=st.floats(0.0, 1.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_loss_is_at_most_m_exactly_where_the_gain_is_not_negative(seed, m, alike):
     X, Y = own_inputs("gaussian", seed, alike=alike)
     space = PairedSpace.of(X, Y)

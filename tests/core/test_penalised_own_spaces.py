@@ -19,6 +19,7 @@ from ctfa.core.spaces.base import CrossValidated
 from ctfa.core.spaces.gappy_paired import PenalisedPairedSpace
 from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
+from generated import examples
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 from test_gappy_paired_space import PATTERNS, own_series, series_of
 from test_paired_space import FAMILIES
@@ -122,7 +123,7 @@ def cross_validated_ridge(X, centred):
     n_inputs=st.integers(1, 20),
     noise=st.sampled_from([1.0, 1e-2, 1e-5]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_many_ridge_fits_are_those_of_one_by_one(seed, n_rows, n_inputs, noise):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(4, n_rows, n_inputs))
@@ -223,7 +224,7 @@ def test_fewer_rows_than_inputs_are_grouped_as_by_refitting(scan, gaps):
     density=st.sampled_from([None, 0.6]),
     weighted=st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_any_generated_problem_is_decided_as_by_refitting_ridge(
     family, seed, gaps, lacking, alike, max_loss, scan, density, weighted
 ):
@@ -396,7 +397,7 @@ def test_tasks_of_fewer_rows_than_inputs_are_pooled_as_by_refitting(scan):
     scan=st.sampled_from(list(SCANS)),
     density=st.sampled_from([None, 0.6]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_generated_pool_is_decided_as_by_refitting_ridge(family, seed, max_loss, scan, density):
     special = {"dummies": dummy_rows, "short": short_rows}
     rows = special[family](seed) if family in special else own_rows(family, seed, n_tasks=5)

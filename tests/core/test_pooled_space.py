@@ -13,6 +13,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.members import gain
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.pooled import Pool, PooledSpace, break_even
+from generated import examples
 from test_core_against_oracle import assert_same_decisions, graph_matrix
 
 FAMILIES = [family for family in problems.FAMILIES if family not in ("tight", "duplicated_targets")]
@@ -143,7 +144,7 @@ def test_tasks_of_different_rank_are_grouped_as_by_refitting(max_loss, scan):
     scan=st.sampled_from(list(SCANS)),
     density=st.sampled_from([None, 0.3, 0.6]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_any_generated_problem_of_own_rows_is_decided_as_by_refitting(
     family, seed, max_loss, scan, density
 ):
@@ -228,7 +229,7 @@ def test_tasks_without_a_slope_in_common_lose_and_gain_nothing():
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_loss_is_ever_nan(seed):
     rng = np.random.default_rng(seed)
     D = int(rng.integers(1, 6))

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctfa.core.series import Series
+from generated import examples
 
 
 def a_table(seed=0, *, n=30, gaps=0.2):
@@ -76,7 +77,7 @@ def test_folds_take_rows_and_normalise_their_weights():
     weighted=st.booleans(),
     gaps=st.sampled_from([0.0, 0.3]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_standardised_series_have_mean_zero_and_unit_spread(seed, offset, weighted, gaps):
     X, layout, Y = a_table(seed, gaps=gaps)
     weights = np.random.default_rng(seed).uniform(0.0, 2.0, size=30) if weighted else None

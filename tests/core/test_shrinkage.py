@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ctfa.core.mixed import correct
 from ctfa.core.offsets import random_intercepts, summarise
+from generated import examples
 
 
 def tasks(seed, *, n_tasks=12, slopes_differ=0.0, offsets_differ=1.0, n_inputs=4, noise=1.0):
@@ -98,7 +99,7 @@ def test_repeated_rows_are_rows_of_weight_two():
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_offsets_and_corrections_are_always_numbers(seed):
     rng = np.random.default_rng(seed)
     D = int(rng.integers(1, 6))

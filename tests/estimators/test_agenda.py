@@ -9,6 +9,7 @@ import oracle
 from ctfa import FeatureAggregator
 from ctfa.core import rows
 from ctfa.core.rows import RankedPairs, Row
+from generated import examples
 
 
 def pairs_of(slots):
@@ -16,7 +17,7 @@ def pairs_of(slots):
 
 
 @given(seed=st.integers(0, 100_000), levels=st.integers(1, 6), chunk=st.sampled_from([1, 3, 64]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_ranked_pairs_come_strongest_first_then_by_index_whatever_ties(seed, levels, chunk):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 9))
@@ -60,7 +61,7 @@ def later_rows(keys, n, width):
     tells_ahead=st.booleans(),
 )
 @example(seed=13, levels=4, width=1, dropping=0.9, tells_ahead=False)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_ranked_rows_show_the_smallest_then_the_first_whatever_ties(
     seed, levels, width, dropping, tells_ahead
 ):

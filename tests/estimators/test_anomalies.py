@@ -26,6 +26,7 @@ from ctfa.core.levels import TEMPERS
 from ctfa.core.ridge import PENALTIES
 from ctfa.core.series import Series
 from ctfa.estimators.models import HEADS
+from generated import examples
 from problems import JUDGES, averaged
 
 N = 96
@@ -95,7 +96,7 @@ KINDS = ("shared", "mean", "pool")
 PLAIN = ("least squares", "mean", "pool")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
 def test_residuals_are_those_of_least_squares_on_the_rows_of_each_series(seed, weighted, gappy):
     rng = np.random.default_rng(seed)
@@ -113,7 +114,7 @@ def test_residuals_are_those_of_least_squares_on_the_rows_of_each_series(seed, w
         np.testing.assert_allclose(left[rows, column], expected, atol=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_free_rows_keep_every_inner_product_and_have_mean_zero(seed, weighted):
     rng = np.random.default_rng(seed)
@@ -249,7 +250,7 @@ def test_targets_on_the_same_inputs_are_grouped_as_targets_with_their_own():
         np.testing.assert_allclose(one.merges_[name], two.merges_[name], rtol=1e-6)
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 @given(
     st.sampled_from(["shared", *PLAIN]),
     st.sampled_from(HEADS),
@@ -616,7 +617,7 @@ def test_rows_that_confounds_use_up_are_missed():
         paper.fit(X[:, :3], Y, confounds=B)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     seed=st.integers(0, 1000), n=st.integers(16, 60), n_series=st.integers(0, 5), w=st.booleans()
 )

@@ -30,6 +30,7 @@ from ctfa.cli import main
 from ctfa.core.calibration import SCORES, Errors, Known, calibrated, quantile
 from ctfa.datasets import make_basins
 from ctfa.persistence import load, save
+from generated import examples
 
 N, N_GROUPS, SIZE = 160, 3, 6
 
@@ -101,7 +102,7 @@ def test_short_series_borrow_the_size_of_errors_of_their_group():
 
 
 @given(st.integers(0, 10**6), st.integers(2, 60))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_the_quantile_of_a_group_is_the_conformal_one(seed, n):
     errors = np.sort(np.random.default_rng(seed).standard_t(3, size=n))
     every = np.zeros(n, dtype=int)

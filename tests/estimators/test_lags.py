@@ -14,6 +14,7 @@ import ctfa
 from ctfa import CTFARegressor, FeatureAggregator, cli, lagged
 from ctfa.core.lags import Lag, Lags
 from ctfa.labelled._past import limit_for_series
+from generated import examples
 
 xr = pytest.importorskip("xarray", reason="labelled data need xarray")
 N, LAGS = 160, range(7)
@@ -50,7 +51,7 @@ FITTED = fit(world(), own_past=1)
 # ------------------------------------------------------------------------------- plain arrays
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(st.integers(0, 12), min_size=1, max_size=6, unique=True),
     st.integers(1, 20),
@@ -68,7 +69,7 @@ def test_lagged_columns_are_those_that_pandas_shifts(lags, n, width):
     np.testing.assert_array_equal(lagged(cube, lags).columns[:, 1], -columns)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["correlation", "best-first", "grow", "restart"]))
 def test_only_neighbouring_lags_of_one_series_merge(seed, scan):
     rng = np.random.default_rng(seed)

@@ -27,6 +27,7 @@ import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
 from ctfa._collections import deal_tasks
 from ctfa.core.cut import CutCurve, middle_of_best
+from generated import examples
 from problems import RIDGE
 from real_data import real
 from test_core_against_oracle import assert_same_decisions
@@ -147,7 +148,7 @@ def test_the_limit_is_that_of_the_smallest_error():
 
 
 @given(seed=st.integers(0, 10_000), n_folds=st.integers(2, 12))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_folds_hold_out_their_share_of_every_task(seed, n_folds):
     rng = np.random.default_rng(seed)
     ids = rng.permutation(np.repeat(np.arange(12), rng.integers(1, 40, 12)))
@@ -211,7 +212,7 @@ def test_tasks_without_noise_are_predicted_exactly(head):
     head=st.sampled_from(["mean", "levels"]),
     targets=st.sampled_from([None, fixed(1.5)]),
 )
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 def test_names_of_tasks_and_with_a_limit_the_order_of_rows_do_not_matter(seed, head, targets):
     X, y, ids = schools(seed % 50, n_tasks=5)
     rng = np.random.default_rng(seed)
@@ -274,7 +275,7 @@ units = st.lists(st.sampled_from([1.0, 0.125, -4.0, 32.0]), min_size=6, max_size
     shift=shifts,
     unit=units,
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_origins_and_units_of_the_inputs_do_not_matter(seed, head, max_loss, weighted, shift, unit):
     X, y, ids = pupils(seed)
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, y.size) if weighted else None

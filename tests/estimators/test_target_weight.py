@@ -28,6 +28,7 @@ from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.estimators.models import HEADS
 from ctfa.estimators.search import read_rule
+from generated import examples
 from problems import JUDGES, RIDGE, averaged
 
 WEIGHTS = np.array([1, 3, 2, 1, 2, 4])
@@ -66,7 +67,7 @@ def same_groups(weighed, repeated):
     return Partition(weighed.labels_[COPIES]) == repeated.partition_
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(["standard", "center"]),
@@ -101,7 +102,7 @@ def test_shared_inputs_a_weight_of_two_is_a_target_given_twice(
         assert total[0] == pytest.approx(total[1] / WEIGHTS.mean(), abs=1e-8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([None, *JUDGES.values(), Ridge(3.0)]))
 def test_shared_inputs_weighted_targets_answer_like_merged_copies(seed, judge):
     X, Y = shared(seed)
@@ -124,7 +125,7 @@ def test_shared_inputs_weighted_targets_answer_like_merged_copies(seed, judge):
         repeated.merge(int(FIRST[block]), int(FIRST[other]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.integers(0, 3), min_size=6, max_size=6),
@@ -167,7 +168,7 @@ def test_shared_inputs_limits_are_judged_by_weighted_errors(judge):
     np.testing.assert_array_equal(one.n_groups[at], two.n_groups[at])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([PairedSpace, GappyPairedSpace, PenalisedPairedSpace]),

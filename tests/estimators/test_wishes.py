@@ -27,6 +27,7 @@ from ctfa.core.graph import fit_into
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.report import Material, complete
 from ctfa.report._collect import collect
+from generated import examples
 
 L = 10
 
@@ -178,7 +179,7 @@ pairs = st.lists(
 scans = st.sampled_from(["best-first", "correlation"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     together=pairs,
     apart=pairs,
@@ -290,7 +291,7 @@ def test_a_path_takes_no_number(data):
     assert point.partition.labels[0] != point.partition.labels[1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     apart=st.lists(st.sampled_from([(a, b) for b in range(L) for a in range(b)]), max_size=8),
     scan=scans,

@@ -16,6 +16,7 @@ from ctfa.core.series import Series
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.estimators.given import searched_where_data_lie
 from ctfa.kernels import array_rows, devices
+from generated import examples
 from test_paired_kernel import FLAWS, flawed, graph_of
 
 pytest.importorskip("array_api_strict", reason="the strict arrays are those the rest is tested by")
@@ -102,7 +103,7 @@ def test_arrays_have_the_history_of_numpy(flaw, scan, name):
     remembered=st.integers(2, 30),
     name=st.sampled_from(HERE),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_problem_is_searched_as_by_numpy(
     flaw, seed, max_loss, scan, kind, lowest, sized, remembered, name
 ):
@@ -129,7 +130,7 @@ def test_any_problem_is_searched_as_by_numpy(
     merges=st.integers(0, 12),
     name=st.sampled_from([*HERE, ELSEWHERE]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_block_that_merged_costs_what_numpy_says(flaw, seed, merges, name):
     X, Y = flawed(flaw, seed, n_tasks=16)
     rng = np.random.default_rng(seed)
@@ -155,7 +156,7 @@ def test_a_block_that_merged_costs_what_numpy_says(flaw, seed, merges, name):
     seed=st.integers(0, 2**20),
     name=st.sampled_from(HERE),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_smallest_of_a_row_are_those_of_sorting_it(shape, count, n_values, seed, name):
     rng = np.random.default_rng(seed)
     keys = rng.integers(n_values, size=shape).astype(float)

@@ -17,6 +17,7 @@ from ctfa.core.history import Ledger
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.targets import TargetSpace
+from generated import examples
 from test_core_against_oracle import assert_same_decisions
 from test_kernels import assert_same_history
 
@@ -131,7 +132,7 @@ def graph_of(kind, n_tasks, rng):
     budget=st.sampled_from([1, 100, 320_000]),
     sized=st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_graph_is_walked_as_by_numpy(flaw, kind, seed, case, scan, lowest, budget, sized):
     # Of copies, rounding says which is nearest by the paper's rule: they gain nothing.
     assume(flaw != "copies" or (scan == "correlation"))
@@ -185,7 +186,7 @@ def test_a_walk_asks_the_space_where_digits_are_lost(scan, monkeypatch):
 
 
 @given(n_blocks=st.integers(2, 12), seed=st.integers(0, 2**20), n_steps=st.integers(1, 80))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_pairs_leave_the_heap_in_order_and_only_while_they_are_pairs(n_blocks, seed, n_steps):
     waiting = importlib.import_module("ctfa.kernels.paired")
     rng = np.random.default_rng(seed)
@@ -219,7 +220,7 @@ def test_pairs_leave_the_heap_in_order_and_only_while_they_are_pairs(n_blocks, s
     density=st.sampled_from([None, 0.3, 0.6]),
     lowest=st.sampled_from([-1.0, 0.2]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_generated_problem_is_decided_as_by_refitting(
     family, seed, alike, case, scan, density, lowest
 ):
@@ -234,7 +235,7 @@ def test_any_generated_problem_is_decided_as_by_refitting(
 
 
 @given(flaw=st.sampled_from(FLAWS), seed=st.integers(0, 2**20), merges=st.integers(0, 12))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_any_pair_of_blocks_costs_what_numpy_says(flaw, seed, merges):
     X, Y = flawed(flaw, seed, n_tasks=16)
     rng = np.random.default_rng(seed)

@@ -22,6 +22,7 @@ from ctfa._collections import _collection
 from ctfa.labelled import _arrays
 from ctfa.labelled._arrays import arrange
 from ctfa.labelled._gather import gather
+from generated import examples
 
 dask = pytest.importorskip("dask")
 xr = pytest.importorskip("xarray")
@@ -180,7 +181,7 @@ def heights(cut, total=N_ROWS):
     return tuple(np.diff([0, *sorted(cut), total]).tolist())
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=cuts,
     others=cuts,
@@ -205,7 +206,7 @@ def test_chunks_need_not_fit_each_other(rows, others, places, piece, seed):
     same(one, two, data)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(1, 50), min_size=1, max_size=20), width=st.integers(1, 400))
 def test_pieces_hold_all_rows_and_no_more_than_they_may(sizes, width):
     found = _arrays.row_chunks(sizes, width)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from command_data import content
 from ctfa._text import cell, from_cell
 from ctfa.labelled._files import FileError, read, write
+from generated import examples
 
 pd = pytest.importorskip("pandas", reason="tables need pandas")
 xr = pytest.importorskip("xarray", reason="arrays need xarray")
@@ -30,7 +31,7 @@ from shapely.geometry import MultiPolygon, box  # noqa: E402
 ARRAYS = ("nc", "h5", "zarr", "zarr.zip")
 #: Before, xarray made nanoseconds of every time.
 UNITS = ("ns", "us", "ms", "s") if xr.__version__ >= "2025" else ("ns",)
-SOME = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+SOME = settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
 words = st.text("abcäß字- _09", min_size=1, max_size=8).map(lambda s: s.strip() or "x")

@@ -52,6 +52,7 @@ from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.persistence import PersistenceError, load, save
 from ctfa.persistence._file import from_stream, to_bytes
 from ctfa.report import HeldOut
+from generated import examples
 
 X, Y = make_paper_synthetic(n_samples=60, n_features=4, n_targets=3, random_state=0)
 MODEL = CTFARegressor().fit(X, Y)
@@ -143,13 +144,13 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(values)
 def test_any_plain_value_comes_back_exactly(value):
     assert same(round_trip(value), value)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(arrays)
 def test_arrays_keep_their_order_in_memory_and_whether_they_may_change(array):
     for one in (array, np.asfortranarray(array), array[::-1] if array.ndim else array):
@@ -162,7 +163,7 @@ def test_arrays_keep_their_order_in_memory_and_whether_they_may_change(array):
     assert not round_trip(frozen).flags.writeable
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     hnp.arrays(float, (3, 4), elements=st.sampled_from([0.0, 0.0, 1.5, -2.0])),
     st.sampled_from(["csr", "csc", "coo", "bsr", "dia", "lil", "dok"]),
@@ -234,7 +235,7 @@ def test_a_file_with_any_byte_changed_is_refused_or_means_the_same():
     assert survived < len(FILE) / 10  # dates and permissions of members
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_in_a_sentence(data):
     with pytest.raises(PersistenceError, match="damaged or was not written by ctfa"):
@@ -266,7 +267,7 @@ def with_model(node):
     return packed({**tree_of(), "model": node})
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.data())
 def test_a_tree_with_anything_put_in_anywhere_is_refused_or_loads(data):
     """A correct zip around a wrong tree: checksums do not help here."""

@@ -33,6 +33,7 @@ from ctfa._collections import _collection
 from ctfa.core.moments import Moments, StandIns, Summary
 from ctfa.datasets import make_paper_synthetic
 from ctfa.estimators.models import HEADS
+from generated import examples
 from problems import RIDGE
 
 dask = pytest.importorskip("dask")
@@ -85,7 +86,7 @@ heads = st.sampled_from(HEADS)
 
 
 @given(st.integers(0, 50), st.integers(1, 6), st.integers(0, 40), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_stand_ins_have_the_moments_of_those_they_stand_for(seed, width, n_rows, weighed):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n_rows + 2, width)) @ rng.normal(size=(width, width)) + 5.0
@@ -120,7 +121,7 @@ def test_few_rows_are_kept_as_they_are():
     heads,
     st.sampled_from(["auto", 1.0, None]),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_any_chunks_of_rows_give_the_model_of_all_rows(
     seed, first, second, regressor, head, max_loss
 ):
@@ -137,7 +138,7 @@ def test_any_chunks_of_rows_give_the_model_of_all_rows(
     st.sampled_from(["best-first", "correlation", "grow", "restart"]),
     st.sampled_from(["risk", "mse", "corollary"]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_every_scan_and_criterion_decides_alike(family, seed, cuts, scan, criterion):
     problem = problems.make_problem(family if family in problems.FAMILIES else "gaussian", seed)
     limit = 1.0 if criterion == "risk" else 0.0
@@ -355,7 +356,7 @@ def torch_array(values):
 
 @pytest.mark.parametrize("make", [strict.asarray, torch_array], ids=["strict", "torch"])
 @given(st.integers(0, 3), st.booleans())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_arrays_of_other_libraries_give_the_same_model(make, seed, weighed):
     X, Y = paper(300, seed)
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, 300) if weighed else None

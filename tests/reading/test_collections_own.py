@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, target_path
 from ctfa._collections import _collection
+from generated import examples
 from problems import RIDGE, averaged
 from test_stand_ins_own import assert_alike, problem
 
@@ -29,7 +30,7 @@ def chunkings(n_rows):
     return cuts.map(lambda at: tuple(np.diff([0, *sorted(at), n_rows]).tolist()))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     sizes=chunkings(500),
     seed=st.integers(0, 2**16),

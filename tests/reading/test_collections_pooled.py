@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
+from generated import examples
 from test_stand_ins_pooled import assert_alike, problem
 
 da = pytest.importorskip("dask.array")
@@ -26,7 +27,7 @@ def cut(at, *tables):
 cuts = st.lists(st.integers(0, 10_000), max_size=6)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     at=cuts,
     seed=st.integers(0, 2**16),
@@ -71,7 +72,7 @@ def test_the_level_of_inputs_that_tasks_have_constant_plays_no_part_in_chunks(he
         np.testing.assert_allclose(*predicted, rtol=1e-5, atol=1e-8)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     at=cuts,
     seed=st.integers(0, 2**16),

@@ -10,6 +10,7 @@ from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
 from ctfa.core.tasks.own_inputs import SharedFit
+from generated import examples
 from problems import RIDGE, averaged
 from stand_ins import stand_ins
 
@@ -160,7 +161,7 @@ def test_linear_regressors_learn_from_rows_that_stand_in(regressor, aggregate):
     assert_stand_in(lambda: MultiInputCTFARegressor(layout, regressor, **options), X, Y)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     seed=st.integers(0, 2**16),
     n=st.integers(60, 400),

@@ -9,6 +9,7 @@ from sklearn.model_selection import PredefinedSplit
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
 from ctfa import _validation as check
+from generated import examples
 from stand_ins import task_stand_ins
 
 #: Descent that ends where no digit moves.
@@ -84,7 +85,7 @@ def test_rows_that_stand_in_give_the_fit_of_the_rows(head, weighted, aggregate):
     assert_alike(plain, other, data[0], data[2])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=st.integers(0, 2**16), longest=st.integers(12, 120), n_tasks=st.integers(2, 6))
 def test_any_tasks_are_decided_alike(seed, longest, n_tasks):
     """Tasks shorter than their inputs keep their rows; longer ones are stood in for."""

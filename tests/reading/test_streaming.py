@@ -20,6 +20,7 @@ from ctfa._streaming import RunningSums
 from ctfa.core.moments import Moments, Summary
 from ctfa.datasets import make_paper_synthetic
 from ctfa.estimators.models import HEADS
+from generated import examples
 from problems import RIDGE
 
 X, Y = make_paper_synthetic(600, n_features=12, n_targets=6, random_state=0)
@@ -107,14 +108,14 @@ def streamed(model, parts, at_once, *tables):
     st.sampled_from([LinearRegression(), Ridge(3.0)]),
     st.sampled_from(HEADS),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_any_pieces_decide_as_all_rows_do(cuts, at_once, regressor, head):
     model = CTFARegressor(regressor, targets=FIXED, head=head)
     same_models(streamed(clone(model), cut(len(X), cuts), at_once, X, Y), model.fit(X, Y))
 
 
 @given(cuttings, st.booleans(), st.sampled_from(HEADS), st.sampled_from([1.2, "auto"]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_pieces_decide_as_all_rows_do_on_the_same_folds(cuts, at_once, head, max_loss):
     """Penalties are tempered on folds, and these say whether groups of features serve."""
     parts = cut(len(X), cuts)
@@ -125,7 +126,7 @@ def test_pieces_decide_as_all_rows_do_on_the_same_folds(cuts, at_once, head, max
 
 
 @given(cuttings, st.sampled_from([None, LinearRegression()]), st.sampled_from(HEADS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_folds_are_blocks_of_the_pieces(cuts, regressor, head):
     parts = cut(len(X), cuts)
     model = CTFARegressor(regressor, features=FOLDED, head=head).partial_fit(pieces(parts, X, Y))
@@ -406,7 +407,7 @@ def test_a_fit_starts_anew_and_a_clone_has_no_sums():
 
 
 @given(st.lists(st.integers(1, 30), max_size=12))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_pieces_of_any_size_are_dealt_to_the_folds_they_should(steps):
     n_folds, at, following, there = 4, 200, 0, []
     model = TargetAggregator(cv=n_folds).partial_fit(X[:200], Y[:200], WEIGHTS[:200])

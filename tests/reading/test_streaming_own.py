@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, persistence
 from ctfa._collections import _collection
+from generated import examples
 from problems import RIDGE, averaged
 from test_stand_ins_own import assert_alike, problem
 from test_streaming import cut, cuttings, folds_of, pieces, refused, refused_after_fit
@@ -32,7 +33,7 @@ def own(regressor=None, **options):
 
 
 @given(cuttings, st.sampled_from(["mean", "pool"]), st.booleans())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_any_pieces_decide_as_all_rows_do(cuts, aggregate, at_once):
     parts = cut(len(X), cuts)
     model = own(targets=FIXED, aggregate=aggregate, features=FeatureAggregator())
@@ -46,7 +47,7 @@ def test_any_pieces_decide_as_all_rows_do(cuts, aggregate, at_once):
 
 
 @given(cuttings, st.sampled_from(["mean", "pool", "auto"]), st.sampled_from(["mean", "levels"]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_folds_are_blocks_of_the_pieces(cuts, aggregate, head):
     parts = cut(len(X), cuts)
     options = {"aggregate": aggregate, "head": head}

@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator, persistence
 from ctfa._streaming import TaskSums
 from ctfa.core.moments import Summary
+from generated import examples
 from problems import RIDGE
 from test_stand_ins_pooled import assert_alike, problem
 from test_streaming import cut, cuttings, pieces, refused_after_fit
@@ -42,7 +43,7 @@ def refused(model, match, *data, verb="partial_fit", **known):
     st.sampled_from(["mean", "levels"]),
     st.sampled_from([None, FeatureAggregator()]),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_any_pieces_decide_as_all_rows_do(cuts, weighted, head, features):
     tables = (X, Y, TASKS, WEIGHTS) if weighted else (X, Y, TASKS)
     options = {"head": head, "features": features, "unseen": "nearest"}
@@ -52,7 +53,7 @@ def test_any_pieces_decide_as_all_rows_do(cuts, weighted, head, features):
 
 
 @given(cuttings)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_pieces_one_by_one_and_all_at_once_are_the_same(cuts):
     parts = [part for part in cut(len(Y), cuts) if part.stop > 100]
     parts[0] = slice(0, parts[0].stop)

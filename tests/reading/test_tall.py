@@ -14,6 +14,7 @@ from ctfa._collections import _collection
 from ctfa.estimators import shared as shared_inputs
 from ctfa.estimators import targets
 from ctfa.estimators.models import HEADS
+from generated import examples
 from problems import RIDGE
 
 
@@ -53,7 +54,7 @@ def rows_used(monkeypatch):
     st.sampled_from([None, LinearRegression(), Ridge(3.0)]),
     st.sampled_from(HEADS),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_tall_data_give_the_model_of_their_rows(seed, weighed, limit, offset, regressor, head):
     X, Y, rng = tall(seed, offset=offset)
     weights = rng.uniform(0.0, 2.0, len(X)) * (rng.uniform(size=len(X)) > 0.1) if weighed else None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ctfa.datasets import make_basins
 from ctfa.report import Places
 from ctfa.report._places import GRID, Rings, drawing_of, read_places, thinned
+from generated import examples
 
 
 def winding(seed, n_basins=40, halvings=4):
@@ -53,7 +54,7 @@ def starts_of_edge(rings):
     return {start for start, end in there if (end, start) not in there}
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 50), st.floats(0.1, 0.9))
 def test_no_gap_opens_between_two_outlines(seed, share):
     rings = winding(seed, n_basins=12, halvings=3)

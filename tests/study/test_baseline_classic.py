@@ -17,6 +17,7 @@ from ctfa_study.baselines import (
     WardGroupsRegressor,
 )
 from ctfa_study.baselines._shared import cross_validated_shrinkage
+from generated import examples
 
 
 def draw(seed, n=60, d=8, t=5, rank=None, noise=1.0):
@@ -140,7 +141,7 @@ def test_curds_and_whey_shrinks_noise_and_leaves_strong_signals():
     np.testing.assert_allclose(CurdsAndWheyRegressor().fit(X, signal).mixing_, np.eye(3), atol=1e-3)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(seed=st.integers(0, 1000), alpha=st.sampled_from([0.0, 3.0]))
 def test_any_linear_map_of_the_targets_maps_the_predictions(seed, alpha):
     X, Y, _ = draw(seed, n=60, d=4, t=6)

@@ -24,6 +24,7 @@ from ctfa_study.baselines._aso import SharedSubspace
 from ctfa_study.baselines._smooth import lower_bound
 from ctfa_study.baselines._spectral import MeanAndClusters, TwoPrices, fill
 from ctfa_study.baselines._tasks import TaskData
+from generated import examples
 from real_data import real
 
 TIGHT = 1e-7
@@ -95,7 +96,7 @@ def filled_slowly(values, ratio, units):
     return objective(np.clip(found.x, 0.0, 1.0))[0]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     values=st.lists(st.just(0.0) | st.floats(0.01, 10.0), min_size=1, max_size=6),
     ratio=st.floats(1.0, 50.0),
@@ -114,7 +115,7 @@ def test_units_are_spent_as_well_as_a_general_solver_spends_them(values, ratio, 
     assert cost(values, scales) <= slow * (1 + 1e-6) + 1e-12
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     exponents=st.lists(st.floats(-200.0, 5.0), min_size=2, max_size=8),
     ratio=st.floats(1.0, 1e8),

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ctfa_study.baselines import ClusteredLassoRegressor, OSCARRegressor, SingleTaskRegressor
 from ctfa_study.baselines._feature_penalties import PairsNorm, SortedNorm
+from generated import examples
 
 D = 6
 KINDS = pytest.mark.parametrize("kind", [ClusteredLassoRegressor, OSCARRegressor])
@@ -85,7 +86,7 @@ numbers = st.floats(-3, 3, allow_subnormal=False)
 @given(
     arrays(float, 4, elements=numbers), st.floats(0, 1), st.floats(0.01, 0.5), st.floats(0.05, 2.0)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_prox_beats_every_point_that_a_generic_minimiser_finds(
     kind, point, alpha, of_pairs, step
 ):
@@ -117,7 +118,7 @@ def test_norms_are_those_of_the_pairs_and_bound_every_product(coef, gradient):
 
 
 @given(arrays(float, 4, elements=st.floats(-3, 3, allow_subnormal=False)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_dual_norm_is_reached(gradient):
     corners = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 4), axis=-1).reshape(-1, 4)
     corners = corners[np.abs(corners).any(axis=1)]

@@ -22,6 +22,7 @@ from ctfa_study.baselines import (
 from ctfa_study.baselines._matrix_penalties import DirtyNorm, L21Norm, TraceNorm, onto_sum_ball
 from ctfa_study.baselines._proximal import duality_gap, solve
 from ctfa_study.baselines._tasks import TaskData
+from generated import examples
 
 T, D = 4, 5
 PENALISED = [
@@ -131,14 +132,14 @@ numbers = st.floats(-3, 3, allow_subnormal=False)
 
 
 @given(arrays(float, (3, 2), elements=numbers), st.floats(0.05, 2.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_prox_of_one_part_beats_every_point_that_a_generic_minimiser_finds(point, step):
     for norm in (TraceNorm(0.7), L21Norm(0.7)):
         check_prox(norm, point[None], step)
 
 
 @given(arrays(float, (2, 3, 2), elements=numbers), st.floats(0.05, 2.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_prox_of_two_parts_beats_every_point_that_a_generic_minimiser_finds(point, step):
     check_prox(DirtyNorm(0.5, 0.8), point, step)
 

@@ -30,6 +30,7 @@ from ctfa_study.baselines.weightings._by_gradients import onto_simplex
 from ctfa_study.baselines.weightings._surgery import orders
 from ctfa_study.reproduction._case import Plan
 from ctfa_study.reproduction.experiments.table2._networks import network_cases
+from generated import examples
 
 SEEDS = st.integers(0, 2**20)
 #: Functions of losses and gradients alone, without memory and chance.
@@ -88,7 +89,7 @@ def test_gradients_that_vanish_or_are_copies_do_no_harm(name):
 
 
 @plain
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=SEEDS)
 def test_renaming_tasks_renames_their_weights(name, seed):
     gradients, losses = make_gradients(seed), np.random.default_rng(seed).uniform(0.1, 3.0, 5)
@@ -99,7 +100,7 @@ def test_renaming_tasks_renames_their_weights(name, seed):
 
 
 @pytest.mark.parametrize("name", ["mgda", "cagrad", "imtl", "nash"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=SEEDS, scale=st.floats(1e-3, 1e3))
 def test_weights_do_not_depend_on_the_unit_of_all_losses(name, seed, scale):
     gradients = make_gradients(seed)
@@ -109,7 +110,7 @@ def test_weights_do_not_depend_on_the_unit_of_all_losses(name, seed, scale):
 
 
 @pytest.mark.parametrize("name", ["imtl", "nash"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=SEEDS)
 def test_impartial_steps_do_not_depend_on_the_units_of_single_losses(name, seed):
     gradients = make_gradients(seed)
@@ -173,7 +174,7 @@ def test_geometric_weights_are_the_gradient_of_the_geometric_mean():
 # -- From the inner products -----------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=SEEDS, n_tasks=st.integers(2, 8), n_parameters=st.integers(1, 12))
 def test_mgda_finds_the_shortest_vector_of_the_hull(seed, n_tasks, n_parameters):
     gradients = make_gradients(seed, n_tasks, n_parameters)
@@ -204,7 +205,7 @@ def test_mgda_of_two_gradients_is_the_closed_form_of_the_paper():
     np.testing.assert_allclose(weights_of(MGDA(), np.stack([a, b])), [part, 1.0 - part])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=SEEDS, alpha=st.floats(0.05, 0.95))
 def test_cagrad_stays_in_its_ball_and_no_other_step_there_serves_the_worst_task_better(seed, alpha):
     gradients = make_gradients(seed)
@@ -235,7 +236,7 @@ def test_cagrad_without_a_radius_is_the_mean_gradient():
     np.testing.assert_allclose(weights_of(CAGrad(0.0), make_gradients(0)), 0.2)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=SEEDS)
 def test_imtl_projects_equally_on_all_gradients_and_its_weights_add_up_to_one(seed):
     gradients = make_gradients(seed)
@@ -255,7 +256,7 @@ def test_imtl_brings_all_losses_to_one_scale():
     np.testing.assert_allclose(onto, onto[0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=SEEDS, n_tasks=st.integers(1, 10))
 def test_nash_weights_solve_the_bargain(seed, n_tasks):
     gradients = make_gradients(seed, n_tasks)
@@ -285,7 +286,7 @@ def test_two_conflicting_gradients_each_lose_what_is_against_the_other():
     np.testing.assert_allclose(weights_of(PCGrad(), gradients) @ gradients, expected)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=SEEDS)
 def test_surgery_on_coefficients_is_surgery_on_gradients(seed):
     gradients = make_gradients(seed, 6, 4)
@@ -307,7 +308,7 @@ def test_every_task_meets_every_other_once_in_surgery():
         assert sorted(met[:, task]) == [other for other in range(7) if other != task]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=SEEDS, target=st.floats(-0.5, 0.95))
 def test_a_vaccinated_gradient_reaches_the_similarity_wanted(seed, target):
     a, b = make_gradients(seed, 2)
@@ -384,7 +385,7 @@ def test_moco_first_follows_half_of_each_gradient():
     np.testing.assert_allclose(step.shared, 0.5 * gradients.mean(axis=0))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(point=st.lists(st.floats(-5.0, 5.0), min_size=1, max_size=6))
 def test_the_nearest_point_of_the_simplex_is_in_it_and_nearest(point):
     point = np.array(point)

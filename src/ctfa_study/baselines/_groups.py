@@ -121,7 +121,7 @@ class WardGroupsRegressor(GroupsRegressor):
     n_groups : int or "cv", default="cv"
         Number of groups. ``"cv"``: of eight numbers from 1 to the number of targets, in equal
         ratios, that of least squared error of standardised targets on folds, where the targets are
-        clustered anew.
+        clustered again.
     n_folds : int, default=5
         Contiguous folds.
 

@@ -17,7 +17,7 @@ class MeanRegularizedRegressor(LinearTasks):
 
     Minimises ``sum_t |y_t - X_t w_t - b_t|^2 / (2 n_t) + alpha / 2 sum_t |v_t|^2
     + alpha_mean / 2 |w_0|^2``. Between the limits of a ridge regression for each task and one for
-    all of them; solved exactly, by one decomposition a task and one system of ``n_features``
+    all of them; solved exactly, by one decomposition per task and one system of ``n_features``
     equations.
 
     Parameters

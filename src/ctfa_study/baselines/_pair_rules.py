@@ -303,7 +303,7 @@ def _alone(column: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArr
 def _require_family(target: FloatArray, family: str) -> None:
     if family == "poisson" and (target.min() < 0.0 or target.max() <= 0.0):
         raise ValueError(
-            f"y goes from {target.min():g} to {target.max():g}, which are no counts: family="
+            f"y goes from {target.min():g} to {target.max():g}, which are not counts: family="
             "'poisson' takes numbers from 0 up, not all of them 0."
         )
     if family == "binomial" and not np.array_equal(np.unique(target), [0.0, 1.0]):

@@ -45,7 +45,7 @@ class RandomRegressor(MultiTaskRegressor):
     same row in the same way, wherever it stands and however often it is asked. Two equal rows get
     equal draws.
 
-    What Table 1 of the paper calls random prediction is not described there. It is no such draw:
+    What Table 1 of the paper calls random prediction is not described there. It is not such a draw:
     its error on the School data is 0.64 of the range of scores, and that of draws 0.24.
 
     Examples

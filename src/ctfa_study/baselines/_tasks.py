@@ -242,7 +242,7 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
                     f"y has {targets.values.shape[1]} columns and tasks is given: pass one value a "
                     "row, or leave out tasks where every column is a task."
                 )
-            # One task is no obstacle here; a fold of a search may hold no other.
+            # One task alone is fine here; a fold of a search may hold no other.
             known = check.read_tasks(tasks, inputs.shape[0], None, least=1)
             self.tasks_ = check.as_ids(known.ids)
             data = TaskData(inputs, targets.values[:, 0], known.of_row, len(known.ids))

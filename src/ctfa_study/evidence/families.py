@@ -151,7 +151,7 @@ def null_tasks(rng: np.random.Generator, size: Size) -> Problem:
 
 
 def correlated_noise(rng: np.random.Generator, size: Size) -> Problem:
-    """Noise mostly in common; groups, or (one group a target) nothing to share."""
+    """Noise mostly in common; groups, or (one group per target) nothing to share."""
     if size.n_groups == size.n_targets:
         return independent(rng, size, noise=common)
     return grouped(rng, size, noise=common)

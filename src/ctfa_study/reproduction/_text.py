@@ -151,7 +151,7 @@ def figure_tables(results: Results) -> list[tuple[str, list[str], list[list[str]
     """Heading, header and rows of the table of each setting and protocol."""
     tables: dict[str, list[tuple[str, dict[str, Figure]]]] = {}
     for place, figures in results:
-        if place["method"] == "data":  # its sizes are no method's figures, and stand above
+        if place["method"] == "data":  # its sizes are not figures of a method, and stand above
             continue
         heading = f"{place['setting']}, {SHOWN[place['protocol']]}"
         tables.setdefault(heading, []).append((place["method"], figures))

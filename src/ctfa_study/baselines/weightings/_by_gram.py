@@ -255,7 +255,7 @@ class NashMTL(Weighting):
     Navon, Shamsian, Achituve, Maron, Kawaguchi, Chechik and Fetaya (2022), Multi-task learning as a
     bargaining game, ICML. Solved exactly as a convex problem where the paper linearises; weights
     are those of the inner products over their Frobenius norm, as the authors scale them, computed
-    anew at every step and without their limit on the length of the step.
+    again at every step and without their limit on the length of the step.
     """
 
     label = "Nash-MTL"

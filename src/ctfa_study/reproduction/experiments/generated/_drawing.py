@@ -71,7 +71,7 @@ AXES = {
     "epsilon_2": "epsilon_2 (R2)",
     "noise_correlation": "correlation of the noise of two tasks",
 }
-#: From results, a setting and a method to what is drawn, a value a repetition.
+#: From results, a setting and a method to what is drawn, one value per repetition.
 Measure = Callable[[Results, str, str], FloatArray | None]
 
 

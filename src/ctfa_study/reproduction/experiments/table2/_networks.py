@@ -46,7 +46,7 @@ def measure(weighting: str, seed: int, quick: bool) -> Mapping[str, float | None
     data = honest_split(seed, quick)
     parameters = QUICK if quick else NETWORK
     model = HardSharingRegressor(weighting=weighting, random_state=seed, **parameters)
-    # Torch and its device take seconds to wake up, which is no part of any method.
+    # Torch and its device take seconds to wake up, which is not part of any method.
     clone(model).set_params(epochs=1).fit(data.X_train[:100], data.Y_train[:100])
     start = time.perf_counter()
     predicted = model.fit(data.X_train, data.Y_train).predict(data.X_test)

@@ -1,4 +1,4 @@
-"""Picture of Table 3: error and number of groups against epsilon, a column a map."""
+"""Picture of Table 3: error and number of groups against epsilon, one column per map."""
 
 from __future__ import annotations
 
