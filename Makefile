@@ -1,6 +1,6 @@
 # Two commands do everything on a machine with Python 3.11 or newer and make:
 #   make demo    both phases on a generated example
-#   make test    lint, types and the whole test suite
+#   make test    lint, types and the tests, every behaviour once
 # Each creates its own environment in .venv first; nothing already installed is used.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -14,13 +14,16 @@ FIND_BROWSER := { command -v chromium || command -v chromium-browser || command 
 IN_BROWSER := tests/report/test_report_browser.py
 NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
 
-.PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs po-vhi evidence any-regressor figures api clean
+.PHONY: help demo test check coverage lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs po-vhi evidence any-regressor figures api clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
-	@echo "make test     lint, types and the whole test suite"
-	@echo "make backends the test suite by numpy alone, then with every compiled scan"
-	@echo "make lowest   the test suite with the lowest supported versions of the core dependencies"
+	@echo "make test     lint, types and the tests: every behaviour once"
+	@echo "make check    everything else: other configurations, the study, a browser, torch, the lowest"
+	@echo "              versions of what the core needs"
+	@echo "make coverage how many lines of ctfa the tests of make test reach"
+	@echo "make backends all tests by numpy alone, then with every compiled scan"
+	@echo "make lowest   the tests of make test with the lowest supported versions of the core dependencies"
 	@echo "make browser  the report in a real browser; installs Chromium where there is none and it can"
 	@echo "make networks the tests that need torch: networks that tasks share, arrays; installs it first"
 	@echo "make bench    ratios against refitting and against one least-squares fit"
@@ -57,6 +60,17 @@ demo: $(READY)
 test: $(READY) lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER)
 
+check: $(READY)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --rest $(NOT_IN_BROWSER)
+	$(MAKE) browser networks lowest
+
+.venv/.coverage: $(READY)
+	$(BIN)/python -m pip install --quiet --group coverage
+	@touch .venv/.coverage
+
+coverage: .venv/.coverage
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER) --cov=ctfa --cov-report=term:skip-covered
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,8 +78,8 @@ lint: $(READY)
 	$(BIN)/python docs/api.py --check
 
 backends: $(READY)
-	CTFA_BACKEND=numpy $(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER)
-	CTFA_BACKEND=numba $(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER)
+	CTFA_BACKEND=numpy $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --everything $(NOT_IN_BROWSER)
+	CTFA_BACKEND=numba $(ONE_THREAD) $(BIN)/python -m pytest -n 2 --everything $(NOT_IN_BROWSER)
 
 .venv-lowest/.ready: pyproject.toml tests/lowest.txt
 	$(PYTHON) -m venv --clear .venv-lowest

@@ -331,7 +331,7 @@ def test_names_say_what_was_averaged():
         (
             PairDevianceAggregator("poisson"),
             np.arange(9.0) - 2,
-            "y goes from -2 to 6, which are no counts",
+            "y goes from -2 to 6, which are not counts",
         ),
         (PairDevianceAggregator("binomial"), np.arange(9.0), "takes zeros and ones, both of them"),
     ],

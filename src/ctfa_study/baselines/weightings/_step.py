@@ -50,8 +50,8 @@ class Weighting:
     """How the losses of several tasks become one step of what they share.
 
     A value that never changes: what is learnt on the way is a state that ``start`` makes and
-    ``weigh`` returns each time. A weighting never sees the network, so all of its mathematics can be
-    checked on plain numbers.
+    ``weigh`` returns each time. A weighting never sees the network, so all of its mathematics can
+    be checked on plain numbers.
     """
 
     #: The name it has in tables.
