@@ -105,7 +105,7 @@ browser: $(READY)
 	@touch .venv/.networks
 
 networks: .venv/.networks
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 tests/study/test_baseline_hard_sharing.py tests/study/test_loss_weightings.py \
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --everything tests/study/test_baseline_hard_sharing.py tests/study/test_loss_weightings.py \
 		tests/kernels/test_array_backend.py tests/reading/test_collections.py tests/reading/test_collections_own.py
 
 bench: $(READY)
