@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -57,85 +57,46 @@ def _late(module: str, function: str, **known: Any) -> Callable[..., Any]:
     return call
 
 
-def _both(module: str, kind: str, **known: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """What reads a kind of files, and what writes it."""
-    return _late(module, f"read_{kind}"), _late(module, f"write_{kind}", **known)
+def _format(name: str, suffixes: str, holds: str, called: str, *begins: bytes, **facts: Any) -> Any:
+    """A format that ``read_csv`` and ``write_csv``, say, of ``labelled/_files.py`` serve.
+
+    The facts that ``Format`` does not know are told to what writes it.
+    """
+    own = {key: facts.pop(key) for key in list(facts) if key in Format.__dataclass_fields__}
+    read, write = _late("_files", f"read_{called}"), _late("_files", f"write_{called}", **facts)
+    return Format(name, tuple(suffixes.split()), tuple(holds.split()), read, write, begins, **own)
 
 
-_CSV = Format("CSV", (".csv",), ("tables",), *_both("_table_files", "csv"), is_common=True)
-_TSV = replace(_CSV, name="TSV", suffixes=(".tsv",), is_common=False, is_proposed=False)
-_GZIP = (b"\x1f\x8b",)
+_GZIP, _OTHER = b"\x1f\x8b", {"is_proposed": False}
+_SHP, _BESIDE = b"\x00\x00\x27\x0a", (".shx", ".dbf", ".prj", ".cpg")
+_ZARR = (".zgroup", ".zmetadata", "zarr.json")
+_HDF = b"\x89HDF\r\n\x1a\n"
 FORMATS: dict[str, Format] = {
     one.name: one
     for one in (
-        Format(
-            "NetCDF",
-            (".nc", ".nc4", ".h5", ".hdf5"),
-            ("arrays",),
-            *_both("_array_files", "netcdf"),
-            begins=(b"\x89HDF\r\n\x1a\n", b"CDF"),
-            is_common=True,
+        _format("NetCDF", ".nc .nc4 .h5 .hdf5", "arrays", "netcdf", _HDF, b"CDF", is_common=True),
+        _format("Zarr", ".zarr .zarr.zip", "arrays", "zarr", b"PK", marks=_ZARR, is_common=True),
+        _format("Parquet", ".parquet", "tables maps", "parquet", b"PAR1", is_common=True),
+        _format("Feather", ".feather .arrow", "tables maps", "feather", b"ARROW1", b"FEA1"),
+        _format("CSV", ".csv", "tables", "csv", is_common=True),
+        _format("gzipped CSV", ".csv.gz", "tables", "csv", _GZIP, **_OTHER),
+        _format("TSV", ".tsv", "tables", "csv", **_OTHER),
+        _format("gzipped TSV", ".tsv.gz", "tables", "csv", _GZIP, **_OTHER),
+        _format(
+            "GeoPackage", ".gpkg", "maps", "map", b"SQLite format 3", driver="GPKG", is_common=True
         ),
-        Format(
-            "Zarr",
-            (".zarr", ".zarr.zip"),
-            ("arrays",),
-            *_both("_array_files", "zarr"),
-            begins=(b"PK",),
-            marks=(".zgroup", ".zmetadata", "zarr.json"),
-            is_common=True,
-        ),
-        Format(
-            "Parquet",
-            (".parquet",),
-            ("tables", "maps"),
-            *_both("_table_files", "parquet"),
-            begins=(b"PAR1",),
-            is_common=True,
-        ),
-        Format(
-            "Feather",
-            (".feather", ".arrow"),
-            ("tables", "maps"),
-            *_both("_table_files", "feather"),
-            begins=(b"ARROW1", b"FEA1"),
-        ),
-        _CSV,
-        replace(_TSV, name="gzipped CSV", suffixes=(".csv.gz",), begins=_GZIP),
-        _TSV,
-        replace(_TSV, name="gzipped TSV", suffixes=(".tsv.gz",), begins=_GZIP),
-        Format(
-            "GeoPackage",
-            (".gpkg",),
-            ("maps",),
-            *_both("_table_files", "map", driver="GPKG"),
-            begins=(b"SQLite format 3",),
-            is_common=True,
-        ),
-        Format(
-            "GeoJSON",
-            (".geojson", ".json"),
-            ("maps",),
-            *_both("_table_files", "map", driver="GeoJSON"),
-        ),
-        Format(
-            "shapefile",
-            (".shp",),
-            ("maps",),
-            *_both("_table_files", "map", driver="ESRI Shapefile"),
-            begins=(b"\x00\x00\x27\x0a",),
-            beside=(".shx", ".dbf", ".prj", ".cpg"),
-        ),
+        _format("GeoJSON", ".geojson .json", "maps", "map", driver="GeoJSON"),
+        _format("shapefile", ".shp", "maps", "map", _SHP, driver="ESRI Shapefile", beside=_BESIDE),
     )
 }
 NEIGHBOUR_RULES: dict[str, NeighbourRule] = {
     one.name: one
     for one in (
-        NeighbourRule("rook", _late("_neighbours", "grid_edges", corners=False), "grids"),
-        NeighbourRule("queen", _late("_neighbours", "grid_edges", corners=True), "grids"),
-        NeighbourRule("border", _late("_neighbours", "border_edges", corners=False), "polygons"),
-        NeighbourRule("touch", _late("_neighbours", "border_edges", corners=True), "polygons"),
-        NeighbourRule("nearest", _late("_neighbours", "nearest_edges"), takes_count=True),
+        NeighbourRule("rook", _late("_places", "grid_edges", corners=False), "grids"),
+        NeighbourRule("queen", _late("_places", "grid_edges", corners=True), "grids"),
+        NeighbourRule("border", _late("_places", "border_edges", corners=False), "polygons"),
+        NeighbourRule("touch", _late("_places", "border_edges", corners=True), "polygons"),
+        NeighbourRule("nearest", _late("_places", "nearest_edges"), takes_count=True),
     )
 }
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ctfa
 from ctfa import CTFARegressor, FeatureAggregator, cli, lagged
 from ctfa.core.lags import Lag, Lags
-from ctfa.labelled._past import limit_for_series
+from ctfa.labelled._times import limit_for_series
 from generated import examples
 
 xr = pytest.importorskip("xarray", reason="labelled data need xarray")

@@ -52,7 +52,7 @@ def pixels(svg):
 
 
 def test_a_map_of_thirty_thousand_cells_is_small_and_has_every_region_in_its_place():
-    from ctfa.labelled._html import picture
+    from ctfa.labelled._result import picture
 
     lon, lat = np.meshgrid(np.arange(200) * 0.25, np.arange(160) * 0.25)
     labels = np.unique((lon // 7) * 100 + lat // 9, return_inverse=True)[1].reshape(lon.shape)

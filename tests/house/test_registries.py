@@ -355,7 +355,7 @@ def test_errors_and_help_name_a_file_format_where_they_name_the_others(lines, tm
     with pytest.raises(labelled.FileError, match=r"cannot hold a Dataset: write it to \.nc or"):
         labelled.write(xr.Dataset(), tmp_path / "gauges.lines")
     (tmp_path / "other.lines").write_text("others")
-    with pytest.raises(labelled.FileError, match="is no Lines file, or only part of one"):
+    with pytest.raises(labelled.FileError, match="is not a Lines file, or only part of one"):
         labelled.read(tmp_path / "other.lines")
     for command in ("fit", "doctor"):
         known = "NetCDF, Zarr, CSV, Lines, Parquet or GeoPackage"

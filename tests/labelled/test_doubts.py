@@ -14,8 +14,7 @@ import ctfa
 from ctfa import cli, labelled
 from ctfa._validation import fills_in
 from ctfa.core.confounds import held_out_share
-from ctfa.labelled._arrays import arrange
-from ctfa.labelled._gather import gather
+from ctfa.labelled._reading import arrange, gather
 from ctfa.labelled._tasks import Tasks
 from real_data import real
 

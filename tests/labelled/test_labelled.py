@@ -543,7 +543,7 @@ def test_what_cannot_be_meant_is_said_in_a_sentence(dataset, change, message):
     [
         (lambda t: (t, {"target": "flou"}), "no column 'flou'"),
         (lambda t: (pd.concat([t, t.head(2)]), {}), "2 rows more than once"),
-        (lambda t: (t.assign(snow="much"), {}), "snow holds 'much', which is no number"),
+        (lambda t: (t.assign(snow="much"), {}), "snow holds 'much', which is not a number"),
         (lambda t: (t.assign(basin=None), {}), "rows without a basin"),
         (lambda t: (t.head(0), {}), "no rows"),
     ],

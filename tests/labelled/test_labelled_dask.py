@@ -19,9 +19,8 @@ from sklearn.neighbors import KNeighborsRegressor
 import ctfa
 from ctfa import CTFARegressor
 from ctfa._collections import _collection
-from ctfa.labelled import _arrays
-from ctfa.labelled._arrays import arrange
-from ctfa.labelled._gather import gather
+from ctfa.labelled import _reading
+from ctfa.labelled._reading import arrange, gather
 from generated import examples
 
 dask = pytest.importorskip("dask")
@@ -35,7 +34,7 @@ QUICK = {"held_out": None, "max_loss": 1.5}
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Pieces of few rows, as those of large data are of few of theirs."""
-    monkeypatch.setattr(_arrays, "PIECE", 8 * 16 * 30)
+    monkeypatch.setattr(_reading, "PIECE", 8 * 16 * 30)
 
 
 def drivers(rng, n_rows=N_ROWS):
@@ -197,20 +196,20 @@ def test_chunks_need_not_fit_each_other(rows, others, places, piece, seed):
     for number, cut in enumerate((others, rows[:1], others[:2])):
         name = f"driver{number}"
         pieces[name] = data[name].chunk(time=heights(cut))
-    before = _arrays.PIECE
-    _arrays.PIECE = 8 * 16 * piece
+    before = _reading.PIECE
+    _reading.PIECE = 8 * 16 * piece
     try:
         two = ctfa.labelled.fit(pieces, target="flow", **QUICK)
     finally:
-        _arrays.PIECE = before
+        _reading.PIECE = before
     same(one, two, data)
 
 
 @settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(1, 50), min_size=1, max_size=20), width=st.integers(1, 400))
 def test_pieces_hold_all_rows_and_no_more_than_they_may(sizes, width):
-    found = _arrays.row_chunks(sizes, width)
-    most = max(_arrays.PIECE // (8 * width), 1)
+    found = _reading.row_chunks(sizes, width)
+    most = max(_reading.PIECE // (8 * width), 1)
     assert sum(found) == sum(sizes)
     assert min(found) >= 1
     assert max(found) <= most
@@ -349,7 +348,7 @@ def test_nothing_is_computed_before_the_first_rows_are():
     data = grid().chunk(time=50, lat=2)
     with dask.config.set(scheduler=refuse):
         gathered = gather(data, "flow", "drivers", None, ("lat", "lon"))
-        Y, (X,) = _arrays.tables_of(gathered)
+        Y, (X,) = _reading.tables_of(gathered)
         assert X.shape == (N_ROWS, 4)
         assert Y.shape == (N_ROWS, 20)
         assert X.numblocks[1] == Y.numblocks[1] == 1

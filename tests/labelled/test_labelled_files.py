@@ -685,7 +685,7 @@ KNOWN = {
 @pytest.mark.parametrize("suffix", KNOWN)
 def test_what_is_not_what_its_suffix_says_is_told(tmp_path, suffix):
     (tmp_path / f"a.{suffix}").write_text("basin,vhi\n1,2\n" * 20)
-    assert f"a.{suffix} is no {KNOWN[suffix]} file" in refusal(tmp_path / f"a.{suffix}")
+    assert f"a.{suffix} is not a {KNOWN[suffix]} file" in refusal(tmp_path / f"a.{suffix}")
 
 
 def written(path):
@@ -720,13 +720,13 @@ def test_part_of_a_classic_netcdf_file_is_told(tmp_path, share):
 
 def test_a_folder_that_is_no_zarr_store_and_bad_text_are_told(tmp_path):
     (tmp_path / "a.zarr").mkdir()
-    assert "a.zarr is no Zarr file" in refusal(tmp_path / "a.zarr")
+    assert "a.zarr is not a Zarr file" in refusal(tmp_path / "a.zarr")
     (tmp_path / "a.csv").write_bytes(b"name\n\xff\xfe\xfa\n")
-    assert "a.csv is no CSV file" in refusal(tmp_path / "a.csv")
+    assert "a.csv is not a CSV file" in refusal(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_text("a,b\n1,2,3\n1,2,3,4,5\n")
-    assert "b.csv is no CSV file" in refusal(tmp_path / "b.csv")
+    assert "b.csv is not a CSV file" in refusal(tmp_path / "b.csv")
     (tmp_path / "b.json").write_text('{"a": 1}')
-    assert "b.json is no GeoJSON file" in refusal(tmp_path / "b.json")
+    assert "b.json is not a GeoJSON file" in refusal(tmp_path / "b.json")
     with gzip.open(tmp_path / "c.csv.gz", "wt") as file:
         file.write("a,b\n1,2\n")
     assert read(tmp_path / "c.csv.gz").shape == (1, 2)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctfa.labelled._geometry import EARTH_RADIUS, Geometry, match_polygons
-from ctfa.labelled._matching import key
+from ctfa.labelled._labels import key
+from ctfa.labelled._places import EARTH_RADIUS, Geometry, match_polygons
 from labelled_tasks import cells, tasks_along
 
 geopandas = pytest.importorskip("geopandas", reason="maps need geopandas")

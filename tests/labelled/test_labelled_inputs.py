@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import ctfa
-from ctfa.labelled._matching import known_places
-from ctfa.labelled._seasons import Seasons
+from ctfa.labelled._labels import on_tasks
 from ctfa.labelled._tasks import find_labels
+from ctfa.labelled._times import Seasons
 from ctfa.report._words import verdict
 
 xr = pytest.importorskip("xarray")
@@ -419,8 +419,11 @@ def test_features_of_other_places_each_are_refused_by_name():
     found = ctfa.labelled.fit(grid, **GRID, aggregate="pool")
     apart = xr.merge([grid.heat[:, :2], grid.rain[:, 2:]], join="outer", compat="no_conflicts")
     asked = {"heat": apart.heat[:, :2], "rain": apart.rain[:, 2:]}
+    coords = found.tasks.coords
+    there = {dim: np.ones(coords.sizes[dim], dtype=bool) for dim in ("lat", "lon")}
+    on_tasks(asked["heat"], coords, ("lat", "lon"), there)
     with pytest.raises(ValueError, match="no lat is in all features: rain has none of those"):
-        known_places(list(asked.values()), found.tasks.coords, ("lat", "lon"))
+        on_tasks(asked["rain"], coords, ("lat", "lon"), there)
 
 
 def test_a_turn_is_only_for_longitudes():

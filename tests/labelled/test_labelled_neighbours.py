@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from ctfa.labelled._geometry import Geometry
-from ctfa.labelled._neighbours import components, islands, read_neighbours
+from ctfa.labelled._places import Geometry, components, islands, read_neighbours
 from labelled_tasks import cells, stacked, tasks_along
 
 pd = pytest.importorskip("pandas", reason="labels need pandas")
@@ -388,7 +387,7 @@ def test_pairs_with_masked_tasks_are_left_out_and_with_unknown_ones_refused():
     tasks = tasks_along("basin", ABC, kept=[0, 1, 3])
     assert edges(read_neighbours([("a", "b"), ("b", "c"), ("b", "d")], tasks)) == {(0, 1), (1, 2)}
     text = refusal([("a", "b"), ("b", "zz"), ("zz", "yy")], tasks)
-    assert "2 labels in the pairs of neighbours are no tasks (e.g. zz, yy)" in text
+    assert "2 labels in the pairs of neighbours are not tasks (e.g. zz, yy)" in text
 
 
 def test_a_matrix_is_read_in_the_order_of_the_tasks():

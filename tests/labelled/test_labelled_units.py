@@ -9,7 +9,7 @@ import pytest
 
 from command_data import content, pd, xr
 from ctfa import cli, labelled
-from ctfa.labelled._neighbours import read_neighbours
+from ctfa.labelled._places import read_neighbours
 from ctfa.labelled._units import conversion, spelled
 from labelled_tasks import cells, tasks_along
 

@@ -47,7 +47,7 @@ from ctfa.core.members import Gain
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.labelled import LabelledFit
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._geometry import Geometry
+from ctfa.labelled._places import Geometry
 from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.persistence import PersistenceError, load, save
 from ctfa.persistence._file import from_stream, to_bytes

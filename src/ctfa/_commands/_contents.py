@@ -17,10 +17,9 @@ import numpy as np
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.labelled import _doubts as doubts
-from ctfa.labelled._gather import choose_one
-from ctfa.labelled._seasons import Untreated
-from ctfa.labelled._steps import clock, step_in_words
+from ctfa.labelled._reading import choose_one
 from ctfa.labelled._tasks import SAMPLES, axis_of
+from ctfa.labelled._times import Untreated, clock, step_in_words
 from ctfa.labelled._words import listed, several, word
 from ctfa.report._words import plural
 

@@ -19,7 +19,7 @@ from ctfa._commands._asked import NAME, RunFile
 from ctfa._commands._terminal import answering
 from ctfa._kinds import format_of
 from ctfa.core.libraries import need
-from ctfa.labelled._geometry import label_columns
+from ctfa.labelled._places import label_columns
 from ctfa.labelled._words import error_columns
 
 MODEL = "model.ctfa"

@@ -44,14 +44,13 @@ from ctfa._commands._contents import (
 from ctfa._text import nearest
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._fit import read_labelled, read_outlines
-from ctfa.labelled._gather import Gathered, by_conventions, without_layers
-from ctfa.labelled._neighbours import components, islands, read_neighbours
-from ctfa.labelled._seasons import Explained, Seasons, Untreated, explained, untreated
-from ctfa.labelled._select import selected
+from ctfa.labelled._labels import selected
+from ctfa.labelled._places import components, islands, read_neighbours
+from ctfa.labelled._reading import Arrays, Gathered, arrange, by_conventions, without_layers
 from ctfa.labelled._tasks import axis_of
+from ctfa.labelled._times import Explained, Seasons, Untreated, explained, untreated
 from ctfa.labelled._words import listed, word
 from ctfa.report._complete import BLOCKS, MANY
 

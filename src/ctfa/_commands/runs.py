@@ -23,7 +23,7 @@ from ctfa._commands._results import (
 from ctfa._kinds import common_formats, either, format_of
 from ctfa.labelled import write
 from ctfa.labelled._form import as_in_fit
-from ctfa.labelled._select import selected
+from ctfa.labelled._labels import selected
 
 #: Columns of the table of a path, and what they are called there.
 COLUMNS = {

@@ -121,7 +121,7 @@ def same_variables(
     """Features that are nearly the same, or the target itself, in the tasks that are looked at.
 
     A variable has one column per task, or one for all. Where features are ``merged``, those that
-    are nearly the same are no fault, and only copies are said. ``where`` says which rows, if not
+    are nearly the same are no problem, and only copies are named. ``where`` says which rows, if not
     all, were seen.
     """
     names = [target, *(name for name in variables if name != target)]

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, RidgeCV
@@ -26,24 +26,30 @@ from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 from ctfa.estimators.zeros import Summing, Zeros
 from ctfa.labelled import _doubts as doubts
-from ctfa.labelled._arrays import Arrays, arrange, named_inputs, told_of
-from ctfa.labelled._form import (
-    DataForm,
-    as_pandas,
-    is_table,
-    library_of,
-    read_rows,
-    read_table,
+from ctfa.labelled._form import DataForm, as_pandas, is_table, library_of, read_rows, read_table
+from ctfa.labelled._labels import lie_along, selected, tasks_first, to_repeat
+from ctfa.labelled._places import Geometry, area_weights, match_polygons, read_neighbours
+from ctfa.labelled._reading import (
+    Arrays,
+    Gathered,
+    Plan,
+    Slot,
+    arrange,
+    gather,
+    named_inputs,
+    told_of,
+    without_layers,
 )
-from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
-from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
-from ctfa.labelled._matching import tasks_first
-from ctfa.labelled._neighbours import read_neighbours
-from ctfa.labelled._past import apart_from_past, windows_in, with_past
 from ctfa.labelled._result import LabelledFit
-from ctfa.labelled._seasons import Seasons, untreated, zeros_of
-from ctfa.labelled._select import lie_along, selected, to_repeat
 from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
+from ctfa.labelled._times import (
+    Seasons,
+    apart_from_past,
+    untreated,
+    windows_in,
+    with_past,
+    zeros_of,
+)
 from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import in_regions, kind_of, row_labels, several, word
 from ctfa.report import Given, Judging, Material, complete
@@ -236,10 +242,10 @@ def fit(
     targets.set_params(connectivity=graph, regressor=judge, **_pairs(targets, tasks))
     weight = _weights(weights, tasks, outlines)
     confounds = Seasons.of(anomalies, detrend, arrays.samples)
+    arrays = replace(arrays, confounds=confounds)
     common["features"] = _merging(merge_features, shared=plan.is_shared)
     if has_past:
-        columns = None if confounds is None else confounds.columns(arrays.samples)
-        common["features"] = windows_in(merge_features, plan, arrays.some(plan), columns)
+        common["features"] = windows_in(merge_features, plan, arrays.some, arrays.columns)
     if own_past is not None and not arrays.is_lazy:
         gap = max(slot.lag for slot in plan.slots if slot.source == plan.target)
         cv, held_out = (apart_from_past(splits, gap, tasks.n_tasks) for splits in (cv, held_out))
@@ -248,15 +254,14 @@ def fit(
         model = CTFARegressor(**common)
     else:
         model = MultiInputCTFARegressor(arrays.layout, aggregate=aggregate, **common)
+
+    def look_closely() -> Arrays:
+        return replace(arrange(gathered, masked, closely=True), confounds=confounds)
+
     with _in_words():
-        arrays, known = learn(
-            model,
-            Task(plan, confounds, weight, held_out),
-            arrays,
-            lambda: arrange(gathered, masked, closely=True),
-        )
+        arrays, known = learn(model, arrays, weight, held_out, look_closely)
     tasks, merged = arrays.tasks, common["features"] != "passthrough"
-    notes = [*arrays.notes, *_doubts(arrays, plan, merged, anomalies, detrend)]
+    notes = [*arrays.notes, *_doubts(arrays, merged, anomalies, detrend)]
     if confounds is not None:
         notes.append(confounds.words(plan.sample))
     if weight is not None:
@@ -265,12 +270,12 @@ def fit(
     times = row_labels(arrays.samples)
     span = word(times[0]), word(times[-1]), len(times)
     beside = {"confounds": confounds, "geometry": outlines, "weights": weight}
-    return _result(known, plan, tasks, form, notes, title, span, **beside)
+    return _result(known, plan, tasks, form, notes, title, span=span, **beside)
 
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Refuse wishes in the words in which they were uttered."""
+    """Refuse wishes in the words in which they were asked for."""
     try:
         yield
     except check.WishError as error:
@@ -309,28 +314,16 @@ def _result(
     form: DataForm,
     notes: list[str],
     title: str | None,
-    span: tuple[str, str, int],
     **beside: Any,
 ) -> LabelledFit:
     """What was fitted, with what is known of it."""
     found = known.coefficients
     if found is not None and found.no_error:  # why there are no standard errors
         notes = [*notes, f"coefficients: {found.no_error}"]
-    return LabelledFit(
-        estimator=known.model,
-        plan=plan,
-        tasks=tasks,
-        form=form,
-        held_out=known.held_out,
-        history=known.history,
-        coefficients=found,
-        worth=known.worth,
-        series=known.series,
-        notes=tuple(notes),
-        title=title or f"{plan.target_words}: {several(tasks.n_tasks, tasks.what)}",
-        span=span,
-        **beside,
-    )
+    for name in ("held_out", "history", "coefficients", "worth", "series"):
+        beside.setdefault(name, getattr(known, name))
+    title = title or f"{plan.target_words}: {several(tasks.n_tasks, tasks.what)}"
+    return LabelledFit(known.model, plan, tasks, form, notes=tuple(notes), title=title, **beside)
 
 
 def _merging(features: Any, *, shared: bool = False) -> Any:
@@ -343,16 +336,14 @@ def _merging(features: Any, *, shared: bool = False) -> Any:
     return FeatureAggregator() if features is True else features or "passthrough"
 
 
-def _doubts(
-    arrays: Arrays, plan: Plan, merged: bool, anomalies: Any, detrend: Any
-) -> Iterator[str]:
+def _doubts(arrays: Arrays, merged: bool, anomalies: Any, detrend: Any) -> Iterator[str]:
     """Copies among features, and seasons and trends of the target that were left in, in words.
 
     Of what is in chunks the first rows are looked at, in which a season may pass for a trend.
     """
-    some = told_of(arrays.some(plan), plan)
-    where = doubts.in_first(len(some[plan.target]), len(arrays.samples))
-    yield from map(str, doubts.same_variables(plan.target, some, where, merged=merged))
+    target, some = arrays.plan.target, told_of(arrays.some, arrays.plan)
+    where = doubts.in_first(len(some[target]), len(arrays.samples))
+    yield from map(str, doubts.same_variables(target, some, where, merged=merged))
     if where:
         return
     for found in untreated(some, arrays.samples, anomalies=anomalies, detrend=detrend):
@@ -435,9 +426,8 @@ def _fit_rows(
     select: Any,
 ) -> LabelledFit:
     """Group tasks that have rows of their own: pupils of schools, patients of clinics."""
-    X, y, of = read_rows(data, target, features, task, select)
+    X, y, of, whole = read_rows(data, target, features, task, select)
     names = list(X.columns)
-    whole = ~(X.isna().any(axis=1).to_numpy() | np.isnan(y) | of.isna().to_numpy())
     notes = []
     if not whole.all():
         notes.append(f"{several(int((~whole).sum()), 'row')} lacking a value, left out")
@@ -447,7 +437,7 @@ def _fit_rows(
     notes += map(str, doubts.same_variables(target, seen, merged=merged))
     for name in names:
         notes += map(str, doubts.flat_feature(name, doubts.never_changes(seen[name]), list, task))
-    X, y, ids = X[whole].reset_index(drop=True), y[whole], of.to_numpy()[whole]
+    X, y, ids = X[whole].reset_index(drop=True), y[whole], of[whole]
     labels = np.unique(ids)
     coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
     tasks = Tasks((task,), coords, np.arange(labels.size))
@@ -467,9 +457,8 @@ def _fit_rows(
     lying = lie_along(select, [as_pandas(data)])
     plan = Plan(target, {}, (ROW, task), ROW, slots, select=to_repeat(select, lying, [task]))
     form = DataForm("rows", library_of(data))
-    known = replace(known, series=None)
-    beside = dict.fromkeys(("confounds", "geometry", "weights"))
-    return _result(known, plan, tasks, form, notes, title, ("", "", len(y)), **beside)
+    beside = dict.fromkeys(("confounds", "geometry", "weights", "series"))
+    return _result(known, plan, tasks, form, notes, title, span=("", "", len(y)), **beside)
 
 
 def _refuse_for_rows(**options: Any) -> None:
@@ -492,21 +481,12 @@ LOAD = "fit(X.compute(), y.compute())", "ds.load() before fit"
 SUMMED = "read in chunks, once: no series in the report, no ridge regressions to compare with"
 
 
-class Task(NamedTuple):
-    """What is to be learned beside the numbers."""
-
-    plan: Plan
-    confounds: Seasons | None
-    weights: FloatArray | None  # of the tasks
-    held_out: Any
-
-    def columns(self, arrays: Arrays) -> FloatArray | None:
-        """Seasons and trend in the rows of a table."""
-        return None if self.confounds is None else self.confounds.columns(arrays.samples)
-
-
 def learn(
-    model: Any, task: Task, arrays: Arrays, look_closely: Callable[[], Arrays]
+    model: Any,
+    arrays: Arrays,
+    weights: FloatArray | None,
+    held_out: Any,
+    look_closely: Callable[[], Arrays],
 ) -> tuple[Arrays, Material]:
     """Fit the model: what it was fitted to, with notes on it, and what it says of itself.
 
@@ -515,104 +495,102 @@ def learn(
     with warnings.catch_warnings():
         # Noted with the name of the variable, of which an estimator knows the column.
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
-        if not arrays.is_lazy:
-            arrays, known = _from_rows(model, task, arrays)
-        else:
-            arrays, known = _from_chunks(model, task, arrays, look_closely)
-    return arrays, known
+        if arrays.is_lazy:
+            return _from_chunks(model, arrays, weights, held_out, look_closely)
+        return _from_rows(model, arrays, weights, held_out)
 
 
-def _from_rows(model: Any, task: Task, arrays: Arrays) -> tuple[Arrays, Material]:
+def _from_rows(
+    model: Any, arrays: Arrays, weights: FloatArray | None, held_out: Any
+) -> tuple[Arrays, Material]:
     index = [word(value) for value in row_labels(arrays.samples)]
     Y = need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
-    X = named_inputs(arrays.X, task.plan)
-    zeros = zeros_of(arrays.samples, task.confounds)
-    given = Given(X, Y, None, task.columns(arrays), task.weights, task.held_out, zeros)
+    X = named_inputs(arrays.X, arrays.plan)
+    zeros = zeros_of(arrays.samples, arrays.confounds)
+    given = Given(X, Y, None, arrays.columns, weights, held_out, zeros)
     with progress.part():
-        with progress.part(1.0 if task.held_out is None else FITTING):
+        with progress.part(1.0 if held_out is None else FITTING):
             model.fit(X, Y, **given.options)
         if arrays.layout is not None:
-            _name_slots(model, task.plan)
+            _name_slots(model, arrays.plan)
         return arrays, complete(Material(model), given)
 
 
 def _from_chunks(
-    model: Any, task: Task, arrays: Arrays, look_closely: Callable[[], Arrays]
+    model: Any,
+    arrays: Arrays,
+    weights: FloatArray | None,
+    held_out: Any,
+    look_closely: Callable[[], Arrays],
 ) -> tuple[Arrays, Material]:
     """Sum all rows up in one pass; gather them where sums are not enough."""
-    data = _collection(task, arrays)
+    data = _collection(arrays)
     wanted, needs_rows = model.__ctfa_asks__(arrays.tasks.n_tasks)
     if model.targets.regressor is RIDGE:  # in the words that asked for it
         needs_rows = "solver='ridge', which judges row by row,"
     if arrays.has_gaps:
         what = "" if arrays.layout is None else " or features"
-        needs_rows = f"a fit to {task.plan.target}{what} with missing values"
+        needs_rows = f"a fit to {arrays.plan.target}{what} with missing values"
     if needs_rows is not None:
-        return _from_rows(model, task, _gathered(data, arrays, needs_rows))
-    judging, unjudged = _judging(model, task, wanted, arrays.tasks.n_tasks)
+        return _from_rows(model, _gathered(data, arrays, needs_rows), weights, held_out)
+    judging, unjudged = None, ""
+    asked = held_out is not None and held_out is not False
+    if model.regressor is not None and not learns_from_sums(model.regressor):
+        unjudged = f"{type(model.regressor).__name__} learns from rows, which stay in chunks"
+    elif asked:
+        judging = Judging.of(held_out, wanted, arrays.tasks.n_tasks)
+        unjudged = "" if judging is not None else "in chunks it is numbers of blocks that are"
     folds = wanted if judging is None else [*wanted, *judging.wanted]
     if not data.has_room_for_sums(folds):  # then the rows, else sums without judging
         if data.has_room_for(sum(data.widths)):
             why = "a fit to so many tasks and features"
-            return _from_rows(model, task, _gathered(data, arrays, why))
+            return _from_rows(model, _gathered(data, arrays, why), weights, held_out)
         judging, unjudged = None, "sums of so many columns in folds are too many"
         folds = wanted
     try:
-        sums, classes, zeros = _look(data, task, arrays, judging, folds)
+        sums, classes, zeros = _look(data, arrays, judging, folds)
     except ValueError as error:
         raise ValueError(str(error).replace(*LOAD)) from error
     if any(sums.trouble) and arrays.is_presumed:
-        return _from_chunks(model, task, look_closely(), look_closely)
+        return _from_chunks(model, look_closely(), weights, held_out, look_closely)
     data.refuse(sums)
     together = None
     if arrays.layout is not None:  # inputs that are in one fit, task by task
         together = [columns[columns != NO_COLUMN] for columns in arrays.layout]
     sample, targets = data.stand_in(sums, classes, together)
-    targets = check.read_target_weight(task.weights, targets)
+    targets = check.read_target_weight(weights, targets)
     model.__ctfa_fit__(sample, targets, data.input_names, data)
     if arrays.layout is not None:
-        _name_slots(model, task.plan)
+        _name_slots(model, arrays.plan)
     notes = [*arrays.notes, SUMMED]
-    if unjudged:
+    if unjudged and asked:
         notes.append(f"nothing was held out: {unjudged}")
     known = complete(Material(model), Given(sample, targets, held_out=judging, times=zeros()))
     return replace(arrays, notes=notes), known
 
 
 def _look(
-    data: Collection, task: Task, arrays: Arrays, judging: Judging | None, folds: list[Wanted]
+    data: Collection, arrays: Arrays, judging: Judging | None, folds: list[Wanted]
 ) -> tuple[Any, Classes, Callable[[], Zeros]]:
     """Sums of all rows; and, once nothing troubles them, what predicts rows without features."""
-    zeros = zeros_of(arrays.samples, task.confounds)
+    zeros = zeros_of(arrays.samples, arrays.confounds)
     if judging is None:
         return (*data.look(folds), lambda: zeros)
     held = Classes.of([judging.folds], data.n_rows, None, None)
-    asking = Summing.of(zeros, task.columns(arrays), held.tested(HELD_OUT, data.n_rows))
+    asking = Summing.of(zeros, arrays.columns, held.tested(HELD_OUT, data.n_rows))
     sums, classes, summed = data.look_beside(folds, asking)
     told = zeros._replace(season=None, seasons=())  # models are judged by block alone
     return sums, classes, lambda: told._replace(known=asking.errors(summed, zeros))
 
 
-def _judging(
-    model: Any, task: Task, wanted: list[Wanted], n_tasks: int
-) -> tuple[Judging | None, str]:
-    """Folds on which a fit to sums is judged; or why it is not, though it should."""
-    if task.held_out is None or task.held_out is False:
-        return None, ""
-    if model.regressor is not None and not learns_from_sums(model.regressor):
-        return None, f"{type(model.regressor).__name__} learns from rows, which stay in chunks"
-    judging = Judging.of(task.held_out, wanted, n_tasks)
-    return judging, "" if judging is not None else "in chunks it is numbers of blocks that are"
-
-
-def _collection(task: Task, arrays: Arrays) -> Collection:
+def _collection(arrays: Arrays) -> Collection:
     """The tables with their names, in chunks."""
     xarray = need("xarray")
-    inputs = [slot.name for slot in task.plan.slots]
-    coords = {"feature": inputs} if arrays.layout is None else {}
+    is_shared = arrays.layout is None
+    coords = {"feature": [slot.name for slot in arrays.plan.slots]} if is_shared else {}
     X = xarray.DataArray(arrays.X, dims=("row", "feature"), coords=coords)
     Y = xarray.DataArray(arrays.Y, dims=("row", "task"), coords={"task": arrays.tasks.names})
-    return Collection.of(X, Y, None, task.columns(arrays), gaps=arrays.layout is not None)
+    return Collection.of(X, Y, None, arrays.columns, gaps=not is_shared)
 
 
 def _gathered(data: Collection, arrays: Arrays, why: str) -> Arrays:

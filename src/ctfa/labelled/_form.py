@@ -1,14 +1,15 @@
 """Data in the form they came in: tables into labelled arrays, results back into either.
 
 Tables are those of pandas, polars and geopandas. Long: one row for every sample and task. Wide: one
-row a sample, a column for each target, features that all share. Pairs: one row a sample, columns
-named by (variable, task). Rows: one row for every observation of a task, with rows of its own.
+row per sample, a column for each target, features that all share. Pairs: one row per sample,
+columns named by (variable, task). Rows: one row for every observation of a task that has rows of
+its own.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +18,13 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.libraries import need
-from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.estimators.zeros import beside_zeros
-from ctfa.labelled._gather import Gathered, Plan, by_conventions, gather, without_layers
-from ctfa.labelled._select import selected
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from ctfa.labelled._labels import selected
+from ctfa.labelled._reading import Gathered, Plan, by_conventions, gather, without_layers
 from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
-from ctfa.labelled._words import hint, kind_of, listed, named_errors, several, word
-from ctfa.report import Coefficients
+from ctfa.labelled._words import hint, kind_of, listed, several, word
 
-#: More places in a grid than this for each that is there: they are no grid.
+#: More places in a grid than this for each that is there: they are not a grid.
 SPARSE = 20
 #: What tasks and rows of a wide table are called that does not say.
 TASK, SAMPLE = "target", "row"
@@ -52,7 +51,12 @@ def as_pandas(data: Any) -> Any:
             "Dask's collections in chunks."
         )
     if library_of(data) == "pandas":
-        return _with_levels(data)
+        # Of a table indexed by (time, basin), say, these are columns too; the index stays.
+        index, names = data.index, data.columns
+        if index.nlevels == 1 or getattr(names, "nlevels", 1) > 1:
+            return data
+        missing = [name for name in index.names if name is not None and name not in names]
+        return data.assign(**{str(name): index.get_level_values(name) for name in missing})
     if hasattr(data, "collect"):  # a lazy frame
         data = data.collect()
     frame = need("pandas").DataFrame({name: data[name].to_numpy() for name in data.columns})
@@ -63,42 +67,38 @@ def as_pandas(data: Any) -> Any:
     return frame
 
 
-def _with_levels(frame: Any) -> Any:
-    """A table indexed by (time, basin), say, with these as columns too; the index stays."""
-    index = frame.index
-    if index.nlevels == 1 or getattr(frame.columns, "nlevels", 1) > 1:
-        return frame
-    missing = [name for name in index.names if name is not None and name not in frame.columns]
-    return frame.assign(**{str(name): index.get_level_values(name) for name in missing})
-
-
 def require_rows(frame: Any) -> None:
-    """Refuse a table without rows, to learn from or to predict."""
+    """Refuse a table without rows, or with two columns of one name, to learn from or to predict."""
     if not len(frame):
         raise ValueError("the table has no rows: look whether it was written whole.")
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice) and frame.columns.nlevels == 1:
+        raise ValueError(f"column {twice[0]} is there twice: name each once.")
 
 
 def read_table(
     data: Any, target: Any, features: Any, sample: Any, task: Any, select: Any = None
 ) -> tuple[Gathered, DataForm, Any]:
     """Target and features of a table, its form, and geometry by task where it has some."""
-    frame = selected(as_pandas(data), select)
+    frame, geometry = selected(as_pandas(data), select), None
     require_rows(frame)
-    library = library_of(data)
-    if getattr(frame.columns, "nlevels", 1) > 1:
-        return _pairs(frame, target, features, sample, task), DataForm("pairs", library), None
-    _require_columns_once(frame)
     tasks = names_of(task, ())
-    if not tasks:
-        return _wide(frame, target, features, sample), DataForm("wide", library), None
-    gathered, geometry = _long(frame, target, features, sample, tasks)
-    return gathered, DataForm("long", library), geometry
+    if getattr(frame.columns, "nlevels", 1) > 1:
+        kind, gathered = "pairs", _pairs(frame, target, features, sample, task)
+    elif tasks:
+        kind, (gathered, geometry) = "long", _long(frame, target, features, sample, tasks)
+    else:
+        kind, gathered = "wide", _wide(frame, target, features, sample)
+    return gathered, DataForm(kind, library_of(data)), geometry
 
 
 def read_rows(
     data: Any, target: str, features: Any, task: str, select: Any = None
-) -> tuple[Any, FloatArray, Any]:
-    """Features, target and tasks of a table in which every task has rows of its own."""
+) -> tuple[Any, FloatArray, AnyArray, BoolArray]:
+    """Features, target and task of each row, of a table in which every task has rows of its own.
+
+    And which rows are complete.
+    """
     frame = selected(as_pandas(data), select)
     require_rows(frame)
     y = column(frame, target)
@@ -106,14 +106,9 @@ def read_rows(
     if not names:
         raise ValueError("there are no features: name one at least.")
     require_column(frame, task)
-    X = np.column_stack([column(frame, name) for name in names])
-    return need("pandas").DataFrame(X, columns=names), y, frame[task]
-
-
-def _require_columns_once(frame: Any) -> None:
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"column {twice[0]} is there twice: name each once.")
+    X = need("pandas").DataFrame({name: column(frame, name) for name in names})
+    whole = X.notna().all(axis=1).to_numpy() & ~np.isnan(y) & frame[task].notna().to_numpy()
+    return X, y, frame[task].to_numpy(), whole
 
 
 def names_of(given: Any, default: Iterable[Any]) -> list[Any]:
@@ -141,21 +136,17 @@ def column(frame: Any, name: Any) -> FloatArray:
     require_column(frame, name)
     values = frame[name]
     if not need("pandas").api.types.is_numeric_dtype(values.dtype):
+        wrong = values[:0]  # the first value that is not a number
+        if values.dtype.kind not in "Mm":
+            numbers = need("pandas").to_numeric(values.astype(str), errors="coerce")
+            wrong = values[numbers.isna() & values.notna()]
+        example = repr(wrong.iloc[0]) if len(wrong) else f"{values.dtype} values"
         raise ValueError(
-            f"{name} holds {_example(values)}, which is no number: leave {name} out, or turn it "
-            "into numbers first (pandas.to_numeric)."
+            f"{name} holds {example}, which is not a number: leave {name} out, or turn it into "
+            "numbers first (pandas.to_numeric)."
         )
     check.refuse_rounded(values, str(name))
     return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-
-
-def _example(values: Any) -> str:
-    """The first value of a column that is no number."""
-    if values.dtype.kind in "Mm":
-        return f"{values.dtype} values"
-    numbers = need("pandas").to_numeric(values.astype(str), errors="coerce")
-    wrong = values[numbers.isna() & values.notna()]
-    return repr(wrong.iloc[0]) if len(wrong) else f"{values.dtype} values"
 
 
 def _long(
@@ -170,15 +161,25 @@ def _long(
             f"say which column says when each row was (sample='time'): {' and '.join(tasks)} say "
             "where."
         )
-    places = {name for name in frame.columns if _is_place(name)}
-    fixed = {target, sample, *tasks, _geometry_name(frame), *places}
-    names = names_of(features, numeric_columns(frame, fixed))
+    places = [name for name in frame.columns if str(name).lower() in (*EAST, *NORTH)]
+    shapes = getattr(frame, "_geometry_column_name", None)
+    names = names_of(features, numeric_columns(frame, {target, sample, *tasks, shapes, *places}))
     dataset, codes = _pivoted(frame, [target, *names], [sample, *tasks])
     geometry = None
     if len(tasks) == 1:
-        (task,) = tasks
-        geometry = _geometry_of(frame, dataset.indexes[task], codes[1])
-        dataset = dataset.assign_coords(_places_of(frame, task, codes[1]))
+        (task,), code = tasks, codes[1]
+        rows = np.unique(code, return_index=True)[1]  # the first of each task
+        if shapes is not None and shapes in frame.columns:
+            geometry = frame[shapes].iloc[rows]
+            geometry.index = dataset.indexes[task]
+        for name in places:
+            try:
+                values = column(frame, name)
+            except ValueError:
+                continue
+            # A longitude or latitude of which every task has one value.
+            if name != task and np.array_equal(values[rows][code], values, equal_nan=True):
+                dataset = dataset.assign_coords({str(name): (task, values[rows])})
     return gather(dataset, target, list(map(str, names)), sample, tasks), geometry
 
 
@@ -191,12 +192,23 @@ def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Gathered:
     if both:
         raise ValueError(f"{listed(both)} is a target and a feature too: leave it out of one.")
     index, dim = _rows(frame, sample)
-    values = np.column_stack([column(frame, name) for name in targets])
-    value = _free("value", names)
-    held: dict[str, Any] = {value: ((dim, TASK), values)}
-    held |= {str(name): ((dim,), column(frame, name)) for name in names}
-    dataset = need("xarray").Dataset(held, coords={dim: index, TASK: targets})
+    value = "value"
+    while value in names:
+        value += "_"
+    dataset = _side_by_side(frame, [value, *names], (dim, TASK), index, value, targets)
     return gather(dataset, value, list(map(str, names)), dim, TASK)
+
+
+def _side_by_side(
+    frame: Any, names: list[Any], dims: tuple[str, ...], index: Any, value: str, targets: Any
+) -> Any:
+    """Variables of a wide table: a column each, and the columns of all targets for ``value``."""
+    held: dict[str, Any] = {str(n): (dims[:1], column(frame, n)) for n in names if n != value}
+    coords = {dims[0]: index}
+    if value in names:
+        coords[dims[1]] = targets
+        held[value] = (dims, np.column_stack([column(frame, name) for name in targets]))
+    return need("xarray").Dataset(held, coords=coords)
 
 
 def _pairs(frame: Any, target: Any, features: Any, sample: Any, task: Any) -> Gathered:
@@ -315,46 +327,6 @@ def _rows(frame: Any, sample: Any) -> tuple[Any, str]:
     return need("pandas").Index(values.to_numpy()), str(sample)
 
 
-def _is_place(name: Any) -> bool:
-    return str(name).lower() in (*EAST, *NORTH)
-
-
-def _places_of(frame: Any, task: str, code: IntArray) -> dict[str, Any]:
-    """Longitude and latitude columns, where every task has one value."""
-    found = {}
-    for name in frame.columns:
-        if not _is_place(name) or name == task:
-            continue
-        try:
-            values = column(frame, name)
-        except ValueError:
-            continue
-        first = values[np.unique(code, return_index=True)[1]]
-        if np.array_equal(first[code], values, equal_nan=True):
-            found[str(name)] = (task, first)
-    return found
-
-
-def _geometry_name(frame: Any) -> Any:
-    return getattr(frame, "_geometry_column_name", None)
-
-
-def _geometry_of(frame: Any, labels: Any, code: IntArray) -> Any:
-    """Geometry by task, where the table has a column of it."""
-    name = _geometry_name(frame)
-    if name is None or name not in frame.columns:
-        return None
-    geometry = frame[name].iloc[np.unique(code, return_index=True)[1]]
-    geometry.index = labels
-    return geometry
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
 # -- Results in the form the data came in
 
 
@@ -374,109 +346,16 @@ def dataset(
         held = {n: (tasks.dims, tasks.spread(v, fill)) for n, v in columns.items()}
         return need("xarray").Dataset(held, coords=tasks.coords.to_xarray())
     pandas = need("pandas")
-    index = pandas.Index(tasks.labels, name=tasks.dims[0])
-    if len(tasks.dims) > 1:
-        index = pandas.MultiIndex.from_tuples(tasks.labels, names=tasks.dims)
-    return _native(form, pandas.DataFrame(dict(columns), index=index), with_index=True)
+    return native(form, pandas.DataFrame(dict(columns), index=tasks.index), with_index=True)
 
 
-#: What errors may be divided by, in the order of their axes; and what tells rows apart.
-DIVISIONS = ("block", "season", "region", "task")
-TOLD_BY = {
-    "block": "rows in memory that are a series, and two to 24 folds",
-    "season": "rows in memory with dates less than half a year apart",
-}
+def read_again(
+    fit: Any, data: Any, names: list[str] | None = None
+) -> tuple[Any, Callable[[Any], Any]]:
+    """What fit read, the features or what is named, in other data of the kind that fit had.
 
-
-def divided(fit: Any, by: Sequence[str]) -> Any:
-    """Held-out errors and skill in parts: a Dataset, or a frame with a row for each part."""
-    group, labels = fit.tasks.group, _parts(fit)
-    for part in by:
-        check.require(part, list(DIVISIONS), "by")
-        if part not in labels:
-            raise ValueError(f"by={part!r} needs {TOLD_BY[part]}: leave it out.")
-    if len({*by}) < len(by) or {"region", "task"} <= {*by}:
-        raise ValueError(f"by={list(by)}: name each once, and one of 'region' and 'task'.")
-    columns = _skills(fit, by)
-    order = [part for part in DIVISIONS if part in by]
-    dims = [group if part == "region" else part for part in order]
-    if fit.form.kind != "xarray":
-        pandas = need("pandas")
-        flat = pandas.DataFrame({name: np.ravel(values) for name, values in columns.items()})
-        if order:
-            names = [fit.tasks.dims[0] if dim == "task" else dim for dim in dims]
-            each = [labels[part] for part in order]
-            flat.index = pandas.MultiIndex.from_product(each, names=names)
-        if len(order) == 1:
-            flat.index = flat.index.get_level_values(0)
-        return _native(fit.form, flat, with_index=bool(order))
-    coords = {dim: np.asarray(labels[part]) for dim, part in zip(dims, order, strict=True)}
-    held = {name: (dims, values) for name, values in columns.items()}
-    if "task" in by:
-        *dims, _ = dims
-        coords.pop("task")
-        coords |= dict(fit.tasks.coords.to_xarray())
-        held = {
-            name: ([*fit.tasks.dims, *dims], fit.tasks.spread(np.moveaxis(values, -1, 0), np.nan))
-            for name, values in columns.items()
-        }
-    found = need("xarray").Dataset(held, coords=coords, attrs=fit.error_attrs())
-    return found.transpose(*dims, ...)
-
-
-def _parts(fit: Any) -> dict[str, Any]:
-    """What held-out errors can be divided by, and what its parts are called."""
-    labels: dict[str, Any] = {"region": range(fit.n_regions), "task": fit.tasks.names}
-    parts = fit.need_held_out().parts
-    found = {} if parts is None else {"season": parts.seasons, "block": parts.blocks}
-    return {name: known for name, known in found.items() if len(known)} | labels
-
-
-def _skills(fit: Any, by: Sequence[str]) -> dict[str, FloatArray]:
-    held_out = fit.need_held_out()
-    errors = held_out.divided(by, fit.estimator.labels_)
-    mine, *_ = errors.values()
-    found = named_errors(errors) | beside_zeros(
-        mine, {name: errors[name] for name in held_out.zeros}
-    )
-    covered = held_out.covered(by, fit.estimator.labels_)
-    return found if covered is None else found | {"coverage_90": covered}
-
-
-def each_division(fit: Any) -> Iterator[tuple[str, list[str], dict[str, FloatArray]]]:
-    """Errors and skill of all rows, by season, by block and by region: what, parts and columns."""
-    for by, names in {"all": ["all"], **_parts(fit)}.items():
-        if by != "task":
-            columns = _skills(fit, [by] if by != "all" else [])
-            yield by, list(map(str, names)), {n: np.atleast_1d(v) for n, v in columns.items()}
-
-
-def coefficients(fit: Any, found: Coefficients, values: FloatArray, name: str) -> Any:
-    """Region by feature, labelled."""
-    form, region = fit.form, fit.tasks.group
-    features = list(found.names)
-    if form.kind != "xarray":
-        frame = need("pandas").DataFrame(values, columns=features)
-        frame.index.name = region
-        return _native(form, frame, with_index=True)
-    error = "standard error of the " if name == "coef_error" else ""
-    coords = {
-        region: np.arange(len(values)),
-        "feature": features,
-        "feature_units": ("feature", [slot.units for slot in fit.plan.slots]),
-    }
-    attrs = {"long_name": f"{error}coefficient of each region's model", "units": found.units}
-    if error:
-        given = "given the regions and rows that do not depend on each other: series that remember "
-        given += "have larger ones"
-        attrs["comment"] = "; ".join(filter(None, (given, found.no_error)))
-    return need("xarray").DataArray(
-        values, dims=(region, "feature"), coords=coords, name=name, attrs=attrs
-    )
-
-
-def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The features in data of the kind of fit, and how predictions go back into that kind."""
+    And how predictions go back into that kind; of a long table not for tasks that it lacks.
+    """
     form, plan, tasks = fit.form, fit.plan, fit.tasks
     if form.kind == "xarray":
         if is_table(data):
@@ -485,36 +364,41 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
                 "DataArray."
             )
         return as_in_fit(plan, data), lambda found: found
+    features = [slot.name for slot in plan.sources]
+    names, dims = names or features, (plan.sample, *tasks.dims)
     frame = as_in_fit(plan, _same_table(data))
-    if form.kind == "long":
-        return _long_features(fit, frame)
     require_rows(frame)
-    first_level = frame.columns.get_level_values(0)
-    index, _ = _rows(frame, plan.sample if plan.sample in first_level else None)
-    names = [slot.name for slot in plan.sources]
-    if form.kind == "pairs":
-        dataset = _paired(frame, names, (plan.sample, tasks.dims[0]), index)
+    if form.kind == "long":
+        built, codes = _pivoted(frame, names, list(dims), tasks.coords)
+        flat = np.unique(np.ravel_multi_index(codes[1:], tasks.shape))
+        require_members(fit, np.flatnonzero(np.isin(tasks.kept, flat)))
     else:
-        _require_columns_once(frame)
-        held: dict[str, Any] = {
-            name: (plan.sample, column(frame, name)) for name in names if name != plan.target
-        }
-        coords = {plan.sample: index}
-        if plan.target in names:  # its own past
-            coords |= {dim: tasks.coords.index(dim) for dim in tasks.dims}
-            own = [column(frame, name) for name in coords[tasks.dims[0]]]
-            held[plan.target] = ((plan.sample, *tasks.dims), np.column_stack(own))
-        dataset = need("xarray").Dataset(held, coords=coords)
+        known = plan.sample in frame.columns.get_level_values(0)
+        index, _ = _rows(frame, plan.sample if known else None)
+        if form.kind == "pairs":
+            built = _paired(frame, names, dims, index)
+        else:
+            targets = tasks.coords.index(tasks.dims[0])
+            built = _side_by_side(frame, names, dims, index, plan.target, targets)
 
     def hand_back(found: Any) -> Any:
-        values = found.transpose(plan.sample, *tasks.dims).values
+        values = found.transpose(*dims).values
+        if form.kind == "long":
+            values = values[tuple(codes)]
+            n_missing = int(np.isnan(values).sum())
+            if n_missing:
+                warnings.warn(
+                    f"{n_missing:,} of {values.size:,} predictions are NaN because inputs are "
+                    "missing in those rows, or the task was masked in fit.",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+            return _column_back(form, values, plan.target, frame)
         columns = found.indexes[tasks.dims[0]]
-        table = need("pandas").DataFrame(values, columns=columns, index=frame.index)
-        if form.kind == "wide":
-            table.columns.name = None
-        return _native(form, table)
+        columns = columns.rename(None) if form.kind == "wide" else columns
+        return native(form, need("pandas").DataFrame(values, columns=columns, index=frame.index))
 
-    return dataset, hand_back
+    return built, hand_back
 
 
 def as_in_fit(plan: Plan, data: Any) -> Any:
@@ -548,61 +432,19 @@ def _same_table(data: Any) -> Any:
 
 def target_in(fit: Any, data: Any) -> Any:
     """The target in data of the kind of fit, on rows and tasks."""
-    plan, tasks = fit.plan, fit.tasks
-    if fit.form.kind == "xarray":
-        data = features_in(fit, data)[0]
-        if plan.target not in getattr(data, "variables", ()):
-            raise ValueError(f"the data have no {plan.target!r}: give a Dataset with the target.")
-        return by_conventions(without_layers(data[plan.target], plan.sample, tasks.dims, []), [])
-    frame = as_in_fit(plan, _same_table(data))
-    dims = (plan.sample, *tasks.dims)
-    if fit.form.kind == "long":
-        return _pivoted(frame, [plan.target], list(dims), tasks.coords)[0][plan.target]
-    known = plan.sample if plan.sample in frame.columns.get_level_values(0) else None
-    index = _rows(frame, known)[0]
-    if fit.form.kind == "pairs":
-        return _paired(frame, [plan.target], dims, index)[plan.target]
-    values = np.column_stack([column(frame, name) for name in tasks.labels])
-    coords = {plan.sample: index, tasks.dims[0]: tasks.labels}
-    return need("xarray").DataArray(values, dims=dims, coords=coords, name=plan.target)
+    plan = fit.plan
+    found, _ = read_again(fit, data, [plan.target])
+    if plan.target not in getattr(found, "variables", ()):
+        raise ValueError(f"the data have no {plan.target!r}: give a Dataset with the target.")
+    return by_conventions(without_layers(found[plan.target], plan.sample, fit.tasks.dims, []), [])
 
 
-def rows_in(fit: Any, data: Any) -> tuple[Any, FloatArray, Any]:
+def rows_in(fit: Any, data: Any) -> tuple[Any, FloatArray, AnyArray]:
     """Features, target and tasks of the complete rows of a table of tasks' own rows."""
     frame = as_in_fit(fit.plan, _same_table(data))
     names = [slot.name for slot in fit.plan.slots]
-    X, y, of = read_rows(frame, fit.plan.target, names, fit.tasks.dims[0])
-    whole = ~(X.isna().any(axis=1).to_numpy() | np.isnan(y) | of.isna().to_numpy())
-    return X[whole], y[whole], of.to_numpy()[whole]
-
-
-#: Ends of an interval, as a dimension and as endings of columns.
-ENDS = ("lower", "upper")
-
-
-def bounds(fit: Any, lower: Any, upper: Any, coverage: float) -> Any:
-    """Both ends of intervals in one: along ``bound``, or in columns beside each other."""
-    form, name = fit.form, fit.plan.target
-    if form.kind == "xarray":
-        xarray = need("xarray")
-        ends = xarray.Variable("bound", np.array(ENDS, dtype=object))
-        both = xarray.concat([lower, upper], dim="bound").assign_coords(bound=ends)
-        words = fit.plan.target_words or name
-        told = {
-            "long_name": f"{100.0 * coverage:g} % prediction interval of {words}",
-            "coverage": coverage,
-        }
-        return both.transpose(*lower.dims, "bound").rename(f"{name}_interval").assign_attrs(told)
-    if hasattr(lower, "columns"):
-        columns = {
-            f"{column}_{end}": table[column]
-            for column in lower.columns
-            for end, table in zip(ENDS, (lower, upper), strict=True)
-        }
-    else:
-        columns = {f"{name}_{end}": one for end, one in zip(ENDS, (lower, upper), strict=True)}
-    library = need("polars" if form.library == "polars" else "pandas")
-    return library.DataFrame(columns)
+    X, y, of, whole = read_rows(frame, fit.plan.target, names, fit.tasks.dims[0])
+    return X[whole], y[whole], of[whole]
 
 
 def predict_rows(fit: Any, data: Any, *interval: Any) -> Any:
@@ -626,37 +468,13 @@ def predict_rows(fit: Any, data: Any, *interval: Any) -> Any:
     return _column_back(fit.form, predicted, fit.plan.target, frame)
 
 
-def _long_features(fit: Any, frame: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Features of a long table on the tasks of fit; those that it lacks are not handed back."""
-    plan, tasks = fit.plan, fit.tasks
-    require_rows(frame)
-    dims = [plan.sample, *tasks.dims]
-    built, codes = _pivoted(frame, [slot.name for slot in plan.sources], dims, tasks.coords)
-    flat = np.unique(np.ravel_multi_index(codes[1:], tasks.shape))
-    require_members(fit, np.flatnonzero(np.isin(tasks.kept, flat)))
-
-    def hand_back(found: Any) -> Any:
-        values = found.transpose(*dims).values[tuple(codes)]
-        n_missing = int(np.isnan(values).sum())
-        if n_missing:
-            warnings.warn(
-                f"{n_missing:,} of {values.size:,} predictions are NaN because inputs are missing "
-                "in those rows, or the task was masked in fit.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        return _column_back(fit.form, values, plan.target, frame)
-
-    return built, hand_back
-
-
 def _column_back(form: DataForm, values: FloatArray, name: str, frame: Any) -> Any:
     if form.library == "polars":
         return need("polars").Series(name, values)
     return need("pandas").Series(values, index=frame.index, name=name)
 
 
-def _native(form: DataForm, frame: Any, with_index: bool = False) -> Any:
+def native(form: DataForm, frame: Any, with_index: bool = False) -> Any:
     """A pandas table in the library the data came from, which may have no index."""
     if form.library != "polars":
         return frame

@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 import warnings
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ctfa import _validation as check
 from ctfa._text import visible
 from ctfa.core.cut import PREFERRED
 from ctfa.core.history import MergeHistory
 from ctfa.core.libraries import need
-from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.estimators.intervals import require_calibration, tell_gaussian
+from ctfa.estimators.shown import block
 from ctfa.estimators.view import FittedGroups
-from ctfa.labelled import _form, _html
-from ctfa.labelled._arrays import named_inputs, table
+from ctfa.estimators.zeros import beside_zeros
+from ctfa.labelled import _form
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import Plan, gather_features, require_known
-from ctfa.labelled._geometry import Geometry, label_columns, places, shapes
-from ctfa.labelled._matching import on_tasks, same_rows, tasks_first
-from ctfa.labelled._past import past_of
-from ctfa.labelled._seasons import Seasons
+from ctfa.labelled._labels import on_tasks, same_rows, tasks_first
+from ctfa.labelled._places import Geometry, label_columns, places, shapes
+from ctfa.labelled._reading import (
+    Gathered,
+    Plan,
+    gather_features,
+    in_memory,
+    named_inputs,
+    require_known,
+    table,
+    tables_of,
+)
 from ctfa.labelled._tasks import Tasks
-from ctfa.labelled._words import error_columns, in_regions, several
+from ctfa.labelled._times import Seasons, past_of
+from ctfa.labelled._words import error_columns, in_regions, named_errors, several
 from ctfa.persistence import save
+from ctfa.plotting._axes import COLOURS
+from ctfa.plotting._groups_map import colours_of
 from ctfa.report import Coefficients, GroupSeries, HeldOut, Material, Places, write
+from ctfa.report._places import Rings, drawing_of, thinned
 from ctfa.report._words import coverage_words, skill_words
 
 #: The region of a task without data.
 NO_REGION = -1
+#: What errors may be divided by, in the order of their axes; and what tells rows apart.
+DIVISIONS = ("block", "season", "region", "task")
+TOLD_BY = {
+    "block": "rows in memory that are a series, and two to 24 folds",
+    "season": "rows in memory with dates less than half a year apart",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,12 +147,11 @@ class LabelledFit:
         """
         options = {"n_repeats": n_repeats, "random_state": random_state}
         if self.form.kind == "rows":
-            X, y, tasks = _form.rows_in(self, data)
-            found = self.estimator.importance(X, y, tasks, **options)
+            given = [*_form.rows_in(self, data)]
         else:
-            X, Y, columns = self._rows(data)
+            *given, columns = self._rows(data)
             options |= {} if columns is None else {"confounds": columns}
-            found = self.estimator.importance(X, Y, **options)
+        found = self.estimator.importance(*given, **options)
         return found.rename(columns={"group": self.tasks.group})
 
     def _features(self, data: Any) -> tuple[list[Any], dict[str, IntArray], IntArray]:
@@ -145,20 +166,22 @@ class LabelledFit:
         """Inputs, targets and confounds of other data, as the estimator takes them."""
         plan, tasks = self.plan, self.tasks
         target = on_tasks(_form.target_in(self, data), tasks.coords, tasks.dims)
-        arrays, _, chosen = self._features(_form.features_in(self, data)[0])
+        features, _, chosen = self._features(_form.read_again(self, data)[0])
         _form.require_members(self, chosen)
-        target, arrays = same_rows(target, arrays, plan.sample, [])
-        slots = [
-            np.asarray(one.transpose(plan.sample, ...).values, dtype=np.float64) for one in arrays
-        ]
-        n_rows = target.sizes[plan.sample]
-        X, layout = table([slot.reshape(n_rows, -1) for slot in slots], plan, tasks)
-        Y = target.transpose(plan.sample, *tasks.dims).values.reshape(n_rows, -1)[:, tasks.kept]
-        rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
+        target, features = same_rows(target, features, plan.sample, [])
+        Y, slots = tables_of(Gathered(target, features, plan, []))
+        Y, *slots = in_memory([Y, *slots])
+        inputs, rows = self._inputs(slots)
         columns = None
         if self.confounds is not None:
             columns = self.confounds.columns(target[plan.sample])[rows]
-        return named_inputs(X[rows], plan), np.asarray(Y[rows], dtype=np.float64), columns
+        return inputs, np.asarray(Y[rows][:, tasks.kept], dtype=np.float64), columns
+
+    def _inputs(self, slots: list[Any]) -> tuple[Any, BoolArray]:
+        """Tables of features as the estimator takes them; and the rows that it can predict."""
+        X, layout = table(slots, self.plan, self.tasks)
+        rows = np.ones(len(X), dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
+        return named_inputs(X[rows], self.plan), rows
 
     @property
     def errors(self) -> Any:
@@ -179,9 +202,8 @@ class LabelledFit:
         the tasks; for tables a frame by task.
         """
         held_out = self.need_held_out()
-        columns: dict[str, Any] = dict(error_columns(held_out))
-        columns["gain"] = held_out.gain
-        columns["trust"] = self.estimator.trust_
+        own = {"gain": held_out.gain, "trust": self.estimator.trust_}
+        columns: dict[str, Any] = error_columns(held_out) | own
         covered = held_out.covered(["task"], self.estimator.labels_)
         if covered is not None:
             columns["coverage_90"] = covered
@@ -215,11 +237,62 @@ class LabelledFit:
         >>> fit.skill("season").skill.dims
         ('season',)
         """
-        return _form.divided(self, [by] if isinstance(by, str) else list(by))
+        by = [by] if isinstance(by, str) else list(by)
+        labels = self._parts
+        for part in by:
+            check.require(part, list(DIVISIONS), "by")
+            if part not in labels:
+                raise ValueError(f"by={part!r} needs {TOLD_BY[part]}: leave it out.")
+        if len({*by}) < len(by) or {"region", "task"} <= {*by}:
+            raise ValueError(f"by={by}: name each once, and one of 'region' and 'task'.")
+        columns, tasks = self._skills(by), self.tasks
+        order = [part for part in DIVISIONS if part in by]
+        dims = [tasks.group if part == "region" else part for part in order]
+        if self.form.kind != "xarray":
+            pandas = need("pandas")
+            flat = pandas.DataFrame({name: np.ravel(values) for name, values in columns.items()})
+            if order:
+                names = [tasks.dims[0] if dim == "task" else dim for dim in dims]
+                each = [labels[part] for part in order]
+                flat.index = pandas.MultiIndex.from_product(each, names=names)
+            if len(order) == 1:
+                flat.index = flat.index.get_level_values(0)
+            return _form.native(self.form, flat, with_index=bool(order))
+        coords = {dim: np.asarray(labels[part]) for dim, part in zip(dims, order, strict=True)}
+        held = {name: (dims, values) for name, values in columns.items()}
+        if "task" in by:
+            *dims, _ = dims
+            coords.pop("task")
+            coords |= dict(tasks.coords.to_xarray())
+            held = {
+                name: ([*tasks.dims, *dims], tasks.spread(np.moveaxis(values, -1, 0), np.nan))
+                for name, values in columns.items()
+            }
+        found = need("xarray").Dataset(held, coords=coords, attrs=self.error_attrs())
+        return found.transpose(*dims, ...)
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """What held-out errors can be divided by, and what its parts are called."""
+        labels: dict[str, Any] = {"region": range(self.n_regions), "task": self.tasks.names}
+        parts = self.need_held_out().parts
+        found = {} if parts is None else {"season": parts.seasons, "block": parts.blocks}
+        return {name: known for name, known in found.items() if len(known)} | labels
+
+    def _skills(self, by: Sequence[str]) -> dict[str, FloatArray]:
+        held_out, labels = self.need_held_out(), self.estimator.labels_
+        errors = held_out.divided(by, labels)
+        zeros = {name: errors[name] for name in held_out.zeros}
+        found = named_errors(errors) | beside_zeros(next(iter(errors.values())), zeros)
+        covered = held_out.covered(by, labels)
+        return found if covered is None else found | {"coverage_90": covered}
 
     def each_division(self) -> Iterator[tuple[str, list[str], dict[str, FloatArray]]]:
         """Errors and skill in all, by season, by block and by region, as far as they are known."""
-        return _form.each_division(self)
+        for by, names in {"all": ["all"], **self._parts}.items():
+            if by != "task":
+                columns = self._skills([by] if by != "all" else [])
+                yield by, list(map(str, names)), {n: np.atleast_1d(v) for n, v in columns.items()}
 
     def error_attrs(self) -> dict[str, str]:
         """What errors are in units of, and what they are compared with, in words."""
@@ -302,13 +375,26 @@ class LabelledFit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what has just been said
             upper = self._predicted(data, coverage, 1)
-        return _form.bounds(self, lower, upper, coverage)
+        name, ends = self.plan.target, ("lower", "upper")
+        if self.form.kind == "xarray":
+            xarray = need("xarray")
+            along = xarray.Variable("bound", np.array(ends, dtype=object))
+            both = xarray.concat([lower, upper], dim="bound").assign_coords(bound=along)
+            words = self.plan.target_words or name
+            told = {"long_name": f"{100.0 * coverage:g} % prediction interval of {words}"}
+            both = both.transpose(*lower.dims, "bound").rename(f"{name}_interval")
+            return both.assign_attrs(told, coverage=coverage)
+        pairs = list(zip(ends, (lower, upper), strict=True))
+        columns = {f"{name}_{end}": one for end, one in pairs}
+        if hasattr(lower, "columns"):
+            columns = {f"{c}_{end}": one[c] for c in lower.columns for end, one in pairs}
+        return need("polars" if self.form.library == "polars" else "pandas").DataFrame(columns)
 
     def _predicted(self, data: Any, *interval: Any) -> Any:
         """Predictions, or of an interval, its coverage, one end."""
         if self.form.kind == "rows":
             return _form.predict_rows(self, data, *interval)
-        dataset, hand_back = _form.features_in(self, data)
+        dataset, hand_back = _form.read_again(self, data)
         arrays, places, chosen = self._features(dataset)
         _form.require_members(self, chosen)
         with warnings.catch_warnings():
@@ -356,13 +442,8 @@ class LabelledFit:
             for name, coord in values.coords.items()
             if not set(coord.dims) & set(self.tasks.dims)
         }
-        return need("xarray").DataArray(
-            mean,
-            dims=(self.tasks.group, *others),
-            coords=coords,
-            name=values.name,
-            attrs=values.attrs,
-        )
+        told = {"name": values.name, "attrs": values.attrs}
+        return need("xarray").DataArray(mean, coords, (self.tasks.group, *others), **told)
 
     def to_tasks(self, values: Any) -> Any:
         """Give every task the value of its region: the inverse of ``to_regions`` for its means."""
@@ -371,13 +452,9 @@ class LabelledFit:
         region = self.tasks.group
         others = [dim for dim in values.dims if dim != region]
         array = np.asarray(values.transpose(region, *others).values, dtype=np.float64)
-        built = need("xarray").DataArray(
-            self.tasks.spread(array[self.estimator.labels_], np.nan),
-            dims=(*self.tasks.dims, *others),
-            coords=self.tasks.coords.to_xarray(),
-            name=values.name,
-            attrs=values.attrs,
-        )
+        whole = self.tasks.spread(array[self.estimator.labels_], np.nan)
+        dims, told = (*self.tasks.dims, *others), {"name": values.name, "attrs": values.attrs}
+        built = need("xarray").DataArray(whole, self.tasks.coords.to_xarray(), dims, **told)
         built = built.assign_coords(
             {name: coord for name, coord in values.coords.items() if region not in coord.dims}
         )
@@ -395,10 +472,8 @@ class LabelledFit:
             return pandas.DataFrame(curve.columns())
         history = self.history if self.history is not None else self.estimator.history_
         worst = np.maximum.accumulate(history.loss) if len(history) else history.loss
-        n_tasks = history.n_variables
-        return pandas.DataFrame(
-            {"max_loss": worst, "n_groups": n_tasks - 1 - np.arange(worst.size)}
-        )
+        n_groups = history.n_variables - 1 - np.arange(worst.size)
+        return pandas.DataFrame({"max_loss": worst, "n_groups": n_groups})
 
     def region_table(self) -> Any:
         """One row per task: its label, place, region, gain, trust and held-out errors.
@@ -455,10 +530,7 @@ class LabelledFit:
             places=self.places(),
             held_out=self.held_out,
             history=self.history,
-            series=self.series,
-            coefficients=self.coefficients,
-            worth=self.worth,
-            notes=self.notes,
+            **{name: getattr(self, name) for name in ("series", "coefficients", "worth", "notes")},
             again=(
                 "ctfa fit run.toml --regions {n} -o again",
                 "ctfa.labelled.fit(..., n_regions={n})",
@@ -485,14 +557,10 @@ class LabelledFit:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        return _html.page(self)
+        return page(self)
 
     def _predict_arrays(
-        self,
-        arrays: list[Any],
-        places: dict[str, IntArray],
-        chosen: IntArray,
-        interval: tuple[Any, ...],
+        self, arrays: list[Any], places: dict[str, IntArray], chosen: IntArray, interval: Any
     ) -> Any:
         """Predict from DataArrays, one per slot: the tasks chosen, at places on dimensions."""
         xarray = need("xarray")
@@ -528,10 +596,7 @@ class LabelledFit:
             kwargs={"chosen": chosen, "interval": interval},
             dask="parallelized",
             output_dtypes=[np.float64],
-            dask_gufunc_kwargs={
-                "allow_rechunk": True,
-                "output_sizes": self.tasks.coords.sizes,
-            },
+            dask_gufunc_kwargs={"allow_rechunk": True, "output_sizes": self.tasks.coords.sizes},
         )
         found = found.drop_vars([n for n in found.coords if set(found[n].dims) & set(dims)])
         found = found.assign_coords(self.tasks.coords.to_xarray())
@@ -543,42 +608,27 @@ class LabelledFit:
         self, *blocks: AnyArray, chosen: IntArray, interval: tuple[Any, ...]
     ) -> FloatArray:
         """Predict the tasks chosen in some rows, ``(rows, *tasks)`` each; NaN for the others."""
-        columns = None
-        if self.confounds is not None:
-            *blocks, columns = blocks  # type: ignore[assignment]
-            columns = np.asarray(columns, dtype=np.float64)
-        n_rows = blocks[0].shape[0]
-        slots = [np.asarray(block, dtype=np.float64).reshape(n_rows, -1) for block in blocks]
+        n_rows, n_tasks = blocks[0].shape[0], self.tasks.n_tasks
+        tables = [np.asarray(block, dtype=np.float64).reshape(n_rows, -1) for block in blocks]
+        columns = None if self.confounds is None else tables.pop()
         whole = np.full((n_rows, int(np.prod(self.tasks.shape))), np.nan)
-        X, layout = table(slots, self.plan, self.tasks)
-        rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
+        inputs, rows = self._inputs(tables)
         if rows.any():
             columns = None if columns is None else columns[rows]
-            inputs = named_inputs(X[rows], self.plan)
-            predicted = self._predict_table(inputs, columns, chosen, interval)
-            whole[np.ix_(rows, self.tasks.kept[chosen])] = predicted
-        return whole.reshape(n_rows, *self.tasks.shape)
-
-    def _predict_table(
-        self,
-        inputs: Any,
-        columns: FloatArray | None,
-        chosen: IntArray,
-        interval: tuple[Any, ...],
-    ) -> AnyArray:
-        """Predict the tasks chosen; of the others nothing may be known, and nothing is said."""
-        if chosen.size < self.tasks.n_tasks or interval:
-            fitted = FittedGroups.of(self.estimator)
-            if interval:
-                coverage, end = interval
-                found = fitted.predict_bounds(inputs, coverage, columns)[end][:, chosen]
+            if chosen.size < n_tasks or interval:  # of others nothing may be known, nor is said
+                fitted = FittedGroups.of(self.estimator)
+                if interval:
+                    coverage, end = interval
+                    found = fitted.predict_bounds(inputs, coverage, columns)[end]
+                else:
+                    found = fitted.predict_values(inputs, columns)
+                found = found[:, chosen]
+                check.warn_if_unpredictable(found, [self.tasks.names[k] for k in chosen])
             else:
-                found = fitted.predict_values(inputs, columns)[:, chosen]
-            check.warn_if_unpredictable(found, [self.tasks.names[k] for k in chosen])
-            return np.asarray(found)
-        options = {} if columns is None else {"confounds": columns}
-        predicted = np.asarray(self.estimator.predict(inputs, **options))
-        return predicted.reshape(-1, self.tasks.n_tasks)
+                options = {} if columns is None else {"confounds": columns}
+                found = np.reshape(self.estimator.predict(inputs, **options), (-1, n_tasks))
+            whole[np.ix_(rows, self.tasks.kept[chosen])] = found
+        return whole.reshape(n_rows, *self.tasks.shape)
 
     def tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Numbers with tasks along the first axis, and the names of the other dimensions."""
@@ -600,7 +650,22 @@ class LabelledFit:
             )
         values = found.value if which == "coef" else found.standard_error
         values = np.full_like(found.value, np.nan) if values is None else values
-        return _form.coefficients(self, found, values, which)
+        region, features = self.tasks.group, list(found.names)
+        if self.form.kind != "xarray":
+            frame = need("pandas").DataFrame(values, columns=features)
+            return _form.native(self.form, frame.rename_axis(region), with_index=True)
+        units = ("feature", [slot.units for slot in self.plan.slots])
+        coords = {region: np.arange(len(values)), "feature": features, "feature_units": units}
+        attrs = {"long_name": "coefficient of each region's model", "units": found.units}
+        if which == "coef_error":
+            attrs["long_name"] = f"standard error of the {attrs['long_name']}"
+            given = (
+                "given the regions and rows that do not depend on each other: series that remember "
+                "have larger ones"
+            )
+            attrs["comment"] = "; ".join(filter(None, (given, found.no_error)))
+        dims = (region, "feature")
+        return need("xarray").DataArray(values, coords, dims, name=which, attrs=attrs)
 
     @property
     def price(self) -> Any:
@@ -700,7 +765,9 @@ def _errors(fit: Any) -> Iterator[str]:
         if name != "ctfa":
             theirs = fit.held_out.mean(name)
             rival = "single-task models" if name == "single-task" else name
-            against.append(f"{theirs:.3f} by {rival} ({_compared(mine, theirs)})")
+            change = mine / theirs - 1.0 if theirs else np.nan
+            said = f"{100 * abs(change):.0f} % {'better' if change < 0 else 'worse'}"
+            against.append(f"{theirs:.3f} by {rival} ({'even' if abs(change) < EVEN else said})")
     yield f"  held-out error {mine:.3f} of {fit.variance}, against {' and '.join(against)}"
     labels = fit.estimator.labels_
     yield from (f"  {said}" for said in skill_words(fit.held_out, labels, fit.tasks.group))
@@ -721,22 +788,16 @@ def _errors(fit: Any) -> Iterator[str]:
     yield f"{line}; {fit.held_out.how}"
 
 
-def _compared(mine: float, theirs: float) -> str:
-    change = mine / theirs - 1.0 if theirs else np.nan
-    if abs(change) < EVEN:
-        return "even"
-    return f"{100 * abs(change):.0f} % {'better' if change < 0 else 'worse'}"
-
-
 def _served(fit: Any) -> str:
     if fit.n_regions == fit.tasks.n_tasks:
         on = ", on averaged features" if FittedGroups.of(fit.estimator).averages else ""
         return f"every {fit.tasks.what} keeps a model of its own{on}{_at_what_price(fit)}"
     aggregate = getattr(fit.estimator, "aggregate_", None)
+    inputs = "features" if len(fit.plan.slots) > 1 else "feature"
     if aggregate == "pool":
-        return f"members of a region share coefficients and keep their own {_inputs(fit)}"
+        return f"members of a region share coefficients and keep their own {inputs}"
     if aggregate == "mean":
-        return f"a region is predicted by its mean {_inputs(fit)}"
+        return f"a region is predicted by its mean {inputs}"
     return "one model per region"
 
 
@@ -753,5 +814,124 @@ def _at_what_price(fit: Any) -> str:
     )
 
 
-def _inputs(fit: Any) -> str:
-    return "features" if len(fit.plan.slots) > 1 else "feature"
+# -- What a notebook shows of a labelled fit: its summary, and the map of its regions beside it
+
+
+#: Width and height of a map at most, in pixels.
+WIDE, HIGH = 360, 300
+#: Outlines are drawn with so many corners; more dots than this are pixels.
+CORNERS, DOTS = 12_000, 1500
+#: A pixel with no dot nearer than so many pixels stays empty.
+NEAR = 1.6
+#: Whole numbers to which the corners of a drawing go.
+GRID = 65535
+
+
+def page(fit: Any) -> str:
+    """The summary, with the map where it is known where tasks lie."""
+    title, *lines = (line.strip() for line in fit.summary().split("\n"))
+    where = fit.places()
+    aside = "" if where is None else picture(where, fit.estimator.partition_)
+    return block(title, lines, aside)
+
+
+def picture(where: Places, partition: Any) -> str:
+    """Regions on a map, neighbours in different colours; an SVG without anything from outside."""
+    drawn = drawing_of(where)
+    west, south, east, north = drawn.box
+    across, up = max((east - west) * drawn.squeeze, 1e-12), max(north - south, 1e-12)
+    scale = min(WIDE / across, HIGH / up)
+    width, height = max(across * scale, 8.0), max(up * scale, 8.0)
+    pairs = drawn.pairs
+    if drawn.kind != "dots":
+        rings = np.repeat(drawn.owner, np.diff(drawn.starts))
+        inside = drawn.across < partition.n_variables
+        pairs = np.column_stack([rings, drawn.across])[inside]
+    colour = (colours_of(partition, pairs) % len(COLOURS))[partition.labels]
+    if drawn.kind == "outlines" and len(where.positions) < CORNERS // 4:
+        drawing = _outlines(drawn, colour, width, height)
+    elif drawn.kind == "dots" and len(where.positions) <= DOTS:
+        drawing = _dots(drawn.corners, colour, width, height)
+    else:
+        drawing = _pixels(where, drawn, colour, width, height)
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' role='img' aria-label='map of the regions' "
+        f"width='{width:.0f}' height='{height:.0f}' viewBox='-6 -6 {width + 12:.0f} "
+        f"{height + 12:.0f}' style='max-width:100%;height:auto;flex:none'>{drawing}</svg>"
+    )
+
+
+def _outlines(drawn: Any, colour: IntArray, width: float, height: float) -> str:
+    """One path for each colour, corners to a tenth of a pixel."""
+    kept = thinned(Rings(drawn.corners, drawn.starts, drawn.owner), CORNERS)
+    points = kept.corners / GRID * [width, -height] + [0.0, height]
+    paths = []
+    for number in np.unique(colour).tolist():
+        rings = np.flatnonzero(colour[kept.owner] == number)
+        path = "".join(
+            "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points[slice(*kept.starts[k : k + 2])])
+            + "Z"
+            for k in rings.tolist()
+        )  # fmt: skip
+        paths.append(f"<path fill='{COLOURS[number]}' d='{path}'/>")
+    line = "stroke='#80808060' stroke-width='.5' fill-rule='evenodd'"
+    return f"<g {line}>{''.join(paths)}</g>"
+
+
+def _dots(corners: IntArray, colour: IntArray, width: float, height: float) -> str:
+    points = corners / GRID * [width, -height] + [0.0, height]
+    radius = float(np.clip(0.4 * np.sqrt(width * height / len(points)), 1.5, 5.0))
+    circles = (
+        f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{radius:.1f}' fill='{COLOURS[k]}'/>"
+        for (x, y), k in zip(points, colour.tolist(), strict=True)
+    )
+    return "".join(circles)
+
+
+def _pixels(where: Places, drawn: Any, colour: IntArray, width: float, height: float) -> str:
+    """A small picture: of a grid a pixel for each cell where there is room, of others the nearest.
+
+    Tasks that fall on one pixel share it with the last.
+    """
+    west, south, east, north = drawn.box
+    places = (np.asarray(where.positions) - [west, south]) / [
+        max(east - west, 1e-12), max(north - south, 1e-12),
+    ]  # fmt: skip
+    if where.cell is not None:
+        cells = np.array([(east - west) / where.cell[0], (north - south) / where.cell[1]])
+        shape = np.clip(np.rint(cells), 1, [WIDE, HIGH]).astype(int)
+    else:
+        shape = np.array([int(width), int(height)])
+    at = np.minimum((places * shape).astype(int), shape - 1)
+    image = np.zeros((shape[1], shape[0]), dtype=np.uint8)
+    if where.cell is not None:
+        image[shape[1] - 1 - at[:, 1], at[:, 0]] = colour + 1
+    else:
+        rows, columns = np.indices(image.shape)
+        pixels = np.column_stack([columns.ravel(), shape[1] - 1 - rows.ravel()])
+        off, near = cKDTree(places * shape).query(pixels + 0.5)
+        spread = NEAR * max(1.0, np.sqrt(np.prod(shape) / len(places)))
+        image[rows.ravel(), columns.ravel()] = np.where(off <= spread, colour[near] + 1, 0)
+    data = base64.b64encode(_png(image)).decode("ascii")
+    return (
+        f"<image width='{width:.1f}' height='{height:.1f}' preserveAspectRatio='none' "
+        f"style='image-rendering:pixelated' href='data:image/png;base64,{data}'/>"
+    )
+
+
+def _png(image: Any) -> bytes:
+    """An image of colours, 0 nothing, as PNG."""
+    palette = b"\0\0\0" + b"".join(bytes.fromhex(colour[1:]) for colour in COLOURS)
+    rows = np.column_stack([np.zeros(len(image), dtype=np.uint8), image])
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", image.shape[1], image.shape[0], 8, 3, 0, 0, 0)),
+        (b"PLTE", palette),
+        (b"tRNS", b"\0"),
+        (b"IDAT", zlib.compress(rows.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    held = (
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(held)

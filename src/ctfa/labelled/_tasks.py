@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -269,7 +269,7 @@ def _find_tuples(wanted: Any, among: Any, eastward: Container[Any]) -> IntArray:
 
 #: How units begin that are degrees on the globe, whatever the name is.
 ON_GLOBE = ("degrees_e", "degrees_n", "degree_e", "degree_n")
-#: Degrees below this are none: what steps leave that were added up.
+#: Degrees below this are zero: rounding of steps that were added up.
 ZERO = 1e-9
 
 
@@ -331,7 +331,7 @@ class Tasks:
         """What each task is called in the data: a value, or a tuple of values for a grid."""
         return list(self.index)
 
-    @property
+    @cached_property
     def index(self) -> Any:
         """The labels as a pandas index, of several levels for a grid."""
         sides = [self.coords.index(d)[p] for d, p in zip(self.dims, self.places, strict=True)]
@@ -360,15 +360,22 @@ class Tasks:
         ]
 
     def position(self, label: Any) -> int:
-        """Which task a label means; a task can be given by its name too."""
+        """Which task a label means; a task can be given by its name too.
+
+        Numbers may differ by rounding, or by a whole turn east or west.
+        """
         label = _plain(tuple(label) if isinstance(label, list) else label)
-        try:
-            found = self._positions.get(label)
-        except TypeError:  # not a label at all
-            found = None
-        found = self._near(label) if found is None else found
+        found = self._positions.get(label) if isinstance(label, Hashable) else None
         if found is None and isinstance(label, str) and label in self.names:
-            found = self.names.index(label)
+            return self.names.index(label)
+        if found is None and len(self._numbers(label)):
+            index = self.index
+            given = label if index.nlevels > 1 else (label,)
+            wanted = need("pandas").MultiIndex.from_tuples([given], names=index.names)
+            wanted = wanted if index.nlevels > 1 else wanted.get_level_values(0)
+            east = longitudes(self.parts, self.coords.variables)
+            place = int(find_labels(wanted, index, east)[0])
+            found = place if place >= 0 else None
         if found is None:
             raise KeyError(self._unknown(label))
         return found
@@ -463,52 +470,29 @@ class Tasks:
     def _positions(self) -> dict[Any, int]:
         return {_plain(label): number for number, label in enumerate(self.labels)}
 
-    def _near(self, label: Any) -> int | None:
-        """A task whose numbers are these but for rounding, or for a whole turn east or west."""
-        known, wanted = self._places(label)
-        if known is None:
-            return None
-        near = np.ones(self.n_tasks, dtype=bool)
-        for name, side, number in zip(self.parts, known.T, wanted, strict=True):
-            coordinate = self.coords.variables.get(name)
-            turned = coordinate is not None and is_longitude(name, coordinate.attrs)
-            # Whole numbers have no rounding: the next one is another task.
-            counted = coordinate is None or coordinate.values.dtype.kind in "iu"
-            within = 0.0 if counted else tolerance(side, number[None], turned=turned)
-            off = np.abs(side - number)
-            near &= (off <= within) | (turned & (np.abs(off - 360.0) <= within))
-        found = np.flatnonzero(near)
-        return int(found[0]) if found.size == 1 else None
-
-    def _places(self, label: Any) -> tuple[FloatArray | None, FloatArray]:
-        """Labels as numbers, ``(n_tasks, parts)``, and those that are asked for; None for text."""
+    def _numbers(self, label: Any) -> FloatArray:
+        """Labels as numbers, ``(n_tasks, parts)``; empty where this one is not like them."""
         try:
-            wanted = np.atleast_1d(np.asarray(label, dtype=np.float64))
             known = np.array(self.labels, dtype=np.float64).reshape(self.n_tasks, -1)
+            shape = np.atleast_1d(np.asarray(label, dtype=np.float64)).shape
         except (TypeError, ValueError):
-            return None, np.zeros(0)
-        return (known if wanted.shape == known.shape[1:] else None), wanted
+            return np.zeros((0, 1))
+        return known if shape == known.shape[1:] else np.zeros((0, 1))
 
     def _unknown(self, label: Any) -> str:
         some = listed(self.names[:3])
         where = " and ".join(self.parts)
-        near = visible(self._nearest(label))
+        near, known = "", self._numbers(label)
+        if known.shape[1] == 2:  # the place nearest to two numbers
+            off = np.abs(known - np.asarray(label, dtype=np.float64))
+            off = np.minimum(off, np.abs(360.0 - off)) if self.is_geographic else off
+            near = visible(self.names[int(np.argmin((off**2).sum(axis=1)))])
         return (
             f"there is no {self.what} {label!r} among the {self.n_tasks:,} that were fitted "
             f"({some}{', ...' if self.n_tasks > 3 else ''}): give a value of {where}"
             f"{', or one that is not masked' if self.n_masked else ''}"
             f"{f'; the nearest is {near}' if near else ''}."
         )
-
-    def _nearest(self, label: Any) -> str:
-        """What the place nearest to two numbers is called; empty for anything else."""
-        known, wanted = self._places(label)
-        if known is None or wanted.size != 2:
-            return ""
-        off = np.abs(known - wanted)
-        if self.is_geographic:
-            off = np.minimum(off, np.abs(360.0 - off))
-        return self.names[int(np.argmin((off**2).sum(axis=1)))]
 
 
 def _degrees(word: str, sides: str) -> str:

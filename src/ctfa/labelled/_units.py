@@ -171,7 +171,7 @@ def conversion(
 ) -> Conversion | None:
     """How numbers with some attributes become those with others; None where they are in the same.
 
-    None too where one of them does not say: nobody can compare then. A temperature that is an
+    None too where one of them does not say: they cannot be compared then. A temperature that is an
     anomaly, a range or a standard deviation has no origin, and gets none.
     """
     mine, theirs = units_of(given), units_of(wanted)
@@ -262,13 +262,18 @@ def _is_difference(told: str, sides: Iterable[Mapping[str, Any]], names: Iterabl
 
 def _affine(told: str, what: str, mine: str, theirs: str) -> Conversion:
     """What a library makes of two units; a refusal where it cannot."""
-    by, convert = _library()
-    if convert is None:
+    for name, module, convert in (("cf-units", "cf_units", _udunits), ("pint", "pint", _pint)):
+        try:
+            by, of_library = name, partial(convert, importlib.import_module(module))
+        except ImportError:
+            continue
+        break
+    else:
         raise ValueError(
             f"{told}: convert {what}, or pip install 'ctfa[units]' (pint), which lets ctfa do it."
         )
     try:
-        at = convert(mine, theirs)
+        at = of_library(mine, theirs)
     except LookupError as unknown:
         raise ValueError(
             f"{told}, and {by} cannot read {unknown.args[0]!r}: convert {what}, or, if the two are "
@@ -293,19 +298,8 @@ def _short(value: float) -> float:
     return short if abs(value - short) <= _ROUNDED * abs(value) else float(value)
 
 
-#: From two units to how a number goes from one to the other; None where the two do not measure the
-#: same, an error of looking up where one of them is not known.
-_Convert = Callable[[str, str], Callable[[float], float] | None]
-
-
-def _library() -> tuple[str, _Convert | None]:
-    """Who converts, and how: cf-units, else pint, else nobody."""
-    for name, module, convert in (("cf-units", "cf_units", _udunits), ("pint", "pint", _pint)):
-        try:
-            return name, partial(convert, importlib.import_module(module))
-        except ImportError:
-            continue
-    return "", None
+# From two units to how a number goes from one to the other, of a library; None where the two do not
+# measure the same, an error of looking up where one of them is not known.
 
 
 def _udunits(cf_units: Any, mine: str, theirs: str) -> Callable[[float], float] | None:

@@ -44,10 +44,10 @@ OURS = {
     "ctfa._validation.data": "Targets",
     "ctfa._validation.folds": "BlockedKFold",
     # A layer above: named here, imported only when a file holds one.
-    "ctfa.labelled._seasons": "Baseline:Seasons",
+    "ctfa.labelled._times": "Baseline:Seasons",
     "ctfa.labelled._form": "Form:DataForm",
-    "ctfa.labelled._gather": "Plan Slot",
-    "ctfa.labelled._geometry": "Geometry",
+    "ctfa.labelled._reading": "Plan Slot",
+    "ctfa.labelled._places": "Geometry",
     "ctfa.labelled._result": "LabelledFit",
     "ctfa.labelled._tasks": "Coordinate Coordinates Tasks",
     "ctfa.report._material": "Coefficients GroupSeries HeldOut Parts",

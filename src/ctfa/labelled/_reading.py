@@ -1,27 +1,36 @@
-"""Find the target and the features in xarray's objects, and refuse what cannot be meant."""
+"""Find the target and the features in xarray's objects, and make the tables that estimators take.
+
+What cannot be meant is refused. Data in chunks stay there. A chunk of a table holds whole rows.
+Those of the data may be cut through rows (places apart) and be of any height: they are joined and
+cut to pieces that fit in memory several times over.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.types import IntArray
-from ctfa.labelled._matching import (
+from ctfa import _validation as check
+from ctfa._collections import compute, is_dask
+from ctfa.core.libraries import need
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.labelled import _doubts as doubts
+from ctfa.labelled._labels import (
     called_alike,
     dated_alike,
-    known_places,
     on_tasks,
     require_apart,
     require_once,
     same_rows,
 )
-from ctfa.labelled._tasks import SAMPLES, Tasks, axis_of, is_longitude, said_axis
-from ctfa.labelled._units import in_units_of_fit, on_units_of, without_quantity
-from ctfa.labelled._words import hint, kind, kind_of, listed, word
+from ctfa.labelled._tasks import SAMPLES, Coordinates, Tasks, axis_of, is_longitude, said_axis
+from ctfa.labelled._units import in_units_of_fit, without_quantity
+from ctfa.labelled._words import hint, kind, kind_of, listed, several, word
 
 #: A date as text whose order by letters is not that of time: 31/12/1999, Dec 1999, 12.1999.
 WRITTEN_DATE = re.compile(
@@ -65,10 +74,6 @@ class Plan:
     #: What was selected along neither rows nor tasks: other data are taken at the same.
     select: tuple[tuple[str, str], ...] = ()
     step: tuple[str, float] | None = None  # of the rows in time, where features are of the past
-
-    def replaced(self, **fields: Any) -> Plan:
-        """The same with other fields."""
-        return replace(self, **fields)
 
     @property
     def sources(self) -> tuple[Slot, ...]:
@@ -130,23 +135,16 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     dims = tuple(str(dim) for dim in found.dims)
     slots, feature_dim, whole = _find_features(data, features, found, sample_dim, task_dims, notes)
     slots = [dated_alike(slot, found, sample_dim, notes) for slot in slots]
-    whole = [dated_alike(array, found, sample_dim, []) for array in whole]
     for array in (found, *slots):
         require_some(array)
     slots = [on_tasks(slot, found, task_dims) for slot in slots]
     before = found, slots
-    found, slots = same_rows(found, [*slots, *whole], sample_dim, notes)
-    slots, whole = (slots[:-1], slots[-1:]) if whole else (slots, [])
-    plan = Plan(
-        str(found.name),
-        dict(found.attrs),
-        dims,
-        sample_dim,
-        tuple(
-            Slot(str(slot.name), dict(slot.attrs), set(slot.dims) == {sample_dim}) for slot in slots
-        ),
-        feature_dim,
-    )
+    whole = [dated_alike(array, found, sample_dim, []) for array in whole]
+    found, every = same_rows(found, [*slots, *whole], sample_dim, notes)
+    slots, whole = every[: len(slots)], every[len(slots) :]
+    shared = [set(slot.dims) == {sample_dim} for slot in slots]
+    read = tuple(Slot(str(s.name), dict(s.attrs), k) for s, k in zip(slots, shared, strict=True))
+    plan = Plan(str(found.name), dict(found.attrs), dims, sample_dim, read, feature_dim)
     return Gathered(found, slots, plan, notes, whole[0] if whole else None, before)
 
 
@@ -163,7 +161,7 @@ def by_conventions(data: Any, notes: list[str]) -> Any:
             data = data.assign_coords({dim: data.coords[dated[0]].variable})
             note = f"{dim} has no labels, and is dated by {dated[0]}"
             notes += [] if note in notes else [note]
-    rows = rows_of(list(map(str, data.dims)), data.coords)
+    rows = rows_of(data.dims, data.coords)
     for name, held in data.coords.items():
         if rows in held.dims and held.ndim > 1 and axis_of(name, held) in ("X", "Y"):
             ends = held.isel({rows: [0, -1]}).values
@@ -181,14 +179,13 @@ def without_layers(data: Any, sample: Any, task: Any, notes: list[str]) -> Any:
     named = {task} if isinstance(task, str) else set(map(str, task or ()))
     arrays = data.data_vars.values() if hasattr(data, "data_vars") else [data]
     widest = max((array.dims for array in arrays), key=len, default=())
-    rows = {sample} if sample else {rows_of(list(map(str, data.dims)), data.coords)}
-    places = [dim for dim in widest if dim not in rows]
+    rows = sample or rows_of(data.dims, data.coords)
+    places = [dim for dim in widest if dim != rows]
     for dim in [dim for dim, size in data.sizes.items() if size == 1]:
-        surplus = bool(named) or len(places) > 2
-        is_place = axis_of(dim, data.coords.get(dim)) in ("X", "Y")
-        if dim in rows or dim in named or places == [dim] or is_place:
+        axis = axis_of(dim, data.coords.get(dim))
+        if dim == rows or dim in named or places == [dim] or axis in ("X", "Y"):
             continue
-        if surplus or is_layer(dim, data):
+        if named or len(places) > 2 or axis == "Z":
             data = _without(data, dim, notes)
             places = [other for other in places if other != dim]
     return data
@@ -199,11 +196,11 @@ def is_layer(dim: Any, data: Any) -> bool:
     return axis_of(dim, data.coords.get(dim)) == "Z"
 
 
-def rows_of(dims: Sequence[str], coords: Any) -> str | None:
+def rows_of(dims: Iterable[Any], coords: Any) -> str | None:
     """The dimension of the rows: what is said to be time, else what is called so."""
-    said = [dim for dim in dims if said_axis(coords.get(dim)) == "T"]
-    called = [dim for dim in dims if axis_of(dim, coords.get(dim)) == "T"]
-    among = said or called
+    names = list(map(str, dims))
+    said = [dim for dim in names if said_axis(coords.get(dim)) == "T"]
+    among = said or [dim for dim in names if axis_of(dim, coords.get(dim)) == "T"]
     named = (dim for name in SAMPLES for dim in among if dim.lower() == name)
     return next(named, among[0] if among else None)
 
@@ -243,16 +240,23 @@ def gather_features(
             raise ValueError(f"{feature_dim} lacks {listed(missing)}, which the model needs.")
         given = [split[name] for name in names]
     else:
-        _require_own_past(data, plan)
+        known = getattr(data, "variables", None)
+        own = any(slot.source == plan.target for slot in plan.slots)
+        if own and known is not None and plan.target not in known:
+            raise ValueError(
+                f"the model was fitted with own_past: predictions need values of {plan.target} "
+                f"from the rows before, and the data has no {plan.target!r}. Give it with what was "
+                "observed, NaN in the rows that are to be predicted."
+            )
         given = _named(_as_dataset(data), names)
-    fitted, known = tasks.coords, (plan.sample, *task_dims)
-    sides = {dim: tasks.coords.index(dim) for dim in task_dims}
+    fitted, dims = tasks.coords, (plan.sample, *task_dims)
+    sides = {dim: fitted.index(dim) for dim in task_dims}
+    there = {dim: np.ones(len(side), dtype=bool) for dim, side in sides.items()}
     for number, slot in enumerate(sources):
-        wanted = known[:1] if slot.shared else known
+        wanted = dims[:1] if slot.shared else dims
         array = by_conventions(without_quantity(given[number]), [])
         require_some(array)
-        array = _without_single(array, known, [])
-        array = called_alike(array, wanted, fitted.coords, [])
+        array = called_alike(_without_single(array, dims, []), wanted, fitted.coords, [])
         _require_same_names(array, wanted)
         array = _whole_tasks(array, sides, task_dims)
         other = next((dim for dim in array.dims if dim not in wanted), None)
@@ -267,33 +271,17 @@ def gather_features(
                 f"{listed(sorted(wanted))}: give it the same."
             )
         require_numbers(array)
-        for dim in task_dims:
-            array = on_units_of(array, fitted, dim)
-        given[number] = array
-    own = [array for array, slot in zip(given, sources, strict=True) if not slot.shared]
-    places = known_places(own, fitted, task_dims)
-    there = np.zeros(tasks.shape, dtype=bool)
-    there[np.ix_(*(places[dim] for dim in task_dims))] = True
-    chosen = np.flatnonzero(tasks.gather(there))
+        given[number] = on_tasks(array, fitted, task_dims, there)
+    places = {dim: np.flatnonzero(there[dim]) for dim in task_dims}
+    grid = np.zeros(tasks.shape, dtype=bool)
+    grid[np.ix_(*places.values())] = True
+    chosen = np.flatnonzero(tasks.gather(grid))
     if not chosen.size:
         raise ValueError(
             f"every {tasks.what} in the data to predict from was without data in fit: there is no "
             "model for any."
         )
-    given = [on_tasks(array, fitted, task_dims, some=True) for array in given]
     return in_units_of_fit(given, sources), places, chosen
-
-
-def _require_own_past(data: Any, plan: Plan) -> None:
-    """Refuse data without the target where its past is a feature."""
-    known = getattr(data, "variables", None)
-    asks = any(slot.source == plan.target for slot in plan.slots)
-    if asks and known is not None and plan.target not in known:
-        raise ValueError(
-            f"the model was fitted with own_past: predictions need values of {plan.target} from "
-            f"the rows before, and the data has no {plan.target!r}. Give it with what was "
-            "observed, NaN in the rows that are to be predicted."
-        )
 
 
 def _require_same_names(array: Any, wanted: Sequence[str]) -> None:
@@ -402,7 +390,7 @@ def _without_single(array: Any, known: Sequence[str], notes: list[str]) -> Any:
 def _find_features(
     data: Any, features: Any, target: Any, sample: str, tasks: Sequence[str], notes: list[str]
 ) -> tuple[list[Any], str | None, list[Any]]:
-    """One DataArray a slot, and the dimension they lay on where they came in one array.
+    """One DataArray per slot, and the dimension they lay on where they came in one array.
 
     And that array, where all tasks share them.
     """
@@ -530,19 +518,14 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
             "group: give a target with a dimension of places, or several columns of a table."
         )
     if len(tasks) > 2:
+        axes = {dim: axis_of(dim, target.coords.get(dim)) for dim in tasks}
+        other = next((dim for dim in tasks if axes[dim] not in ("X", "Y")), tasks[0])
         raise ValueError(
             f"the tasks lie along {len(tasks)} dimensions, {listed(tasks)}: give one, or the two "
-            f"of a grid. Of the others {choose_one(_no_side(tasks, target), target)}, or stack "
-            "them first."
+            f"of a grid. Of the others {choose_one(other, target)}, or stack them first."
         )
     # In the order of the target: labels of a grid are read in that order.
     return str(sample), tuple(dim for dim in dims if dim in tasks)
-
-
-def _no_side(dims: Sequence[str], target: Any) -> str:
-    """A dimension that is not a side of a map, if there is one."""
-    others = (dim for dim in dims if axis_of(dim, target.coords.get(dim)) not in ("X", "Y"))
-    return next(others, dims[0])
 
 
 def choose_one(dim: str, array: Any, *, fitted: bool = False) -> str:
@@ -578,7 +561,7 @@ def _as_dataset(data: Any) -> Any:
 
 
 def _split(array: Any, dim: str) -> list[Any]:
-    """One array a label of a dimension, with units where a coordinate of that name gives them."""
+    """One array per label of a dimension, with units where a coordinate of that name gives them."""
     parts = []
     for number in range(array.sizes[dim]):
         part = array.isel({dim: number})
@@ -594,4 +577,364 @@ def _split(array: Any, dim: str) -> list[Any]:
 def _is_array(thing: Any) -> bool:
     return (
         hasattr(thing, "dims") and hasattr(thing, "to_dataset") and not hasattr(thing, "data_vars")
+    )
+
+
+# -- Labelled arrays into the tables that estimators take: what is there, and what is missing
+
+
+MASKED = ("auto", "leave", "error")
+#: Bytes of a piece of all tables, in double precision.
+PIECE = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """What an estimator is fitted to: rows by columns, the tasks that have data."""
+
+    plan: Plan
+    X: Any  # (n_rows, n_columns): an array, or one of Dask's in chunks of rows
+    Y: Any  # (n_rows, n_tasks): the same
+    layout: IntArray | None  # (n_tasks, n_slots); None where all features are shared
+    tasks: Tasks
+    samples: Any  # the coordinate of the rows, a DataArray
+    notes: list[str]
+    has_gaps: bool  # whether a target, or a feature of a task's own, is missing somewhere
+    is_presumed: bool = False  # whether only the first rows have been looked at
+    seen: dict[str, FloatArray] = field(default_factory=dict)  # what ``some`` gives of chunks
+    confounds: Any = None  # Seasons, where some are taken off
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the numbers are still to be computed."""
+        return is_dask(self.X) or is_dask(self.Y)
+
+    @property
+    def some(self) -> dict[str, FloatArray]:
+        """Target and features of some tasks by name, in the first rows of what is in chunks."""
+        return self.seen if self.is_lazy else _some(self.X, self.Y, self.layout, self.plan)
+
+    @property
+    def columns(self) -> FloatArray | None:
+        """Seasons and trend in each row, which every series is first regressed on."""
+        return None if self.confounds is None else self.confounds.columns(self.samples)
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Counts by column and flags by row, of a target and its features; few numbers beside data."""
+
+    n_rows: int
+    missing: IntArray  # values of the target that are not there, by task
+    constant: BoolArray  # whether those that are there are two or more, and all the same
+    slots: list[IntArray]  # missing values by column of each feature
+    flat: list[BoolArray]  # the same of those that never change
+    complete: BoolArray  # (n_rows,): rows with every feature
+    meet: bool  # whether the target is ever there when its features are
+
+    @classmethod
+    def of(cls, Y: Any, slots: Sequence[Any], plan: Plan) -> Facts:
+        """Look at all values, once; those in chunks are reduced chunk by chunk, in one pass."""
+        gaps = [np.isnan(values) for values in (Y, *slots)]
+        complete: Any = np.ones(Y.shape[0], dtype=bool)
+        if plan.is_shared:
+            complete = ~gaps[1].any(axis=1)
+            meet = (complete & ~gaps[0].all(axis=1)).any()
+        else:
+            meet = (~functools.reduce(np.logical_or, gaps)).any()
+        counts = [flags.sum(axis=0) for flags in gaps]
+        infinite = [np.isinf(values).sum(axis=0) for values in (Y, *slots)]
+        flat = [doubts.never_changes(values) for values in (Y, *slots)]
+        complete, meet, *found = in_memory([complete, meet, *counts, *infinite, *flat])
+        n = 1 + len(slots)
+        parts = found[:n], found[n:-n], found[-n:]
+        counted, unbounded, never = (_by_name(part[0], part[1:], plan) for part in parts)
+        for name, count in unbounded.items():
+            if np.any(count):
+                raise ValueError(
+                    f"{name} holds {several(int(np.sum(count)), 'infinite value')}: turn them into "
+                    "NaN (a missing value) or leave those rows out."
+                )
+        (missing, *counts), (constant, *flat) = counted.values(), never.values()
+        if not meet and not plan.is_shared:  # a feature that a task never has need not be there
+            lacking = gaps[0]
+            for flags, count in zip(gaps[1:], counts, strict=True):
+                lacking = lacking | (flags & (np.asarray(count) < Y.shape[0]))
+            (meet,) = in_memory([(~lacking).any()])
+        return cls(int(Y.shape[0]), missing, constant, counts, flat, complete, bool(meet))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is missing and every target changes."""
+        return not any(flags.any() for flags in (self.constant, self.missing, *self.slots))
+
+    def has_gaps(self, kept: IntArray, plan: Plan) -> bool:
+        """Whether anything is missing of these tasks, in rows with all that they share."""
+        counts = [self.missing[kept]]
+        if not plan.is_shared:
+            counts += [
+                count if slot.shared else count[kept]
+                for count, slot in zip(self.slots, plan.slots, strict=True)
+            ]
+        return any(bool(count.any()) for count in counts)
+
+
+def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays:
+    """Take the numbers out, and tell gaps (some values) from masked tasks (none).
+
+    Data in chunks stay there. Their first rows are looked at; all rows, in one pass, where these
+    do not tell which tasks have data, or ``closely`` is asked for.
+    """
+    plan, target = gathered.plan, gathered.target
+    sample, dims = plan.sample, plan.task_dims
+    Y, slots = first = tables_of(gathered)
+    is_lazy = any(map(is_dask, (Y, *slots)))
+    presumed = None
+    if is_lazy:
+        height = next(table for table in (Y, *slots) if is_dask(table)).chunks[0][0]
+        found = compute(*(table[: max(int(height), 2)] for table in (Y, *slots)))
+        head, *others = (np.asarray(table, dtype=np.float64) for table in found)
+        first = head, others
+        began = None if closely else Facts.of(*first, plan)
+        if began is not None and began.is_plain:
+            # A task that is there throughout the first rows and changes in them is not one
+            # without data. Gaps that come later are found by whoever sums the rows up.
+            n_rows = int(Y.shape[0])
+            presumed = replace(began, n_rows=n_rows, complete=np.ones(n_rows, dtype=bool))
+    facts = Facts.of(Y, slots, plan) if presumed is None else presumed
+    every = Tasks(dims, Coordinates.of(target, dims), np.arange(Y.shape[1]))
+    kept, notes = _kept_tasks(facts, plan, every, masked)
+    tasks = replace(every, kept=kept)
+    used = facts.complete
+    if not used.all():  # without one of the shared features nothing is known of the others
+        worst = plan.slots[int(np.argmax([count.max() for count in facts.slots]))].name
+        if not used.any():
+            raise ValueError(
+                f"no row has every feature: {worst} has most gaps. Leave it out, or fill them."
+            )
+        lost = several(int((~used).sum()), "row")
+        notes.append(f"{lost} lacking a feature (mostly {worst}), left out")
+    if not facts.meet:
+        _refuse_apart(Y, slots, plan, target.indexes.get(sample, np.arange(facts.n_rows)))
+    X, layout = table(slots, plan, tasks)
+    where = "" if presumed is None else doubts.in_first(len(first[0]), facts.n_rows)
+    notes = [*gathered.notes, *notes, *_in_words(facts, first, plan, every, tasks, where)]
+    if sample not in target.coords:  # rows without labels are counted
+        target = target.assign_coords({sample: np.arange(target.sizes[sample])})
+    samples = target[sample][{sample: used}]
+    if not used.all():
+        X, Y = X[used], Y[used]
+    seen = {}
+    if is_lazy:
+        rows = used[: len(first[0])]
+        seen = _some(table(first[1], plan, tasks)[0][rows], first[0][rows][:, kept], layout, plan)
+    has_gaps = facts.has_gaps(kept, plan)
+    is_presumed = presumed is not None
+    return Arrays(plan, X, Y[:, kept], layout, tasks, samples, notes, has_gaps, is_presumed, seen)
+
+
+def tables_of(gathered: Gathered) -> tuple[Any, list[Any]]:
+    """The target and each feature as tables of rows, in the same chunks; nothing is computed.
+
+    Features that all tasks share are one table.
+    """
+    plan, target = gathered.plan, gathered.target
+    sample, dims = plan.sample, plan.task_dims
+    arrays = (target, *gathered.features)
+    rows: tuple[int, ...] = ()
+    # Not whether anything is Dask's: coordinates may be where the numbers are in memory.
+    first = next((array for array in arrays if array.chunks is not None), None)
+    if first is not None:
+        n_numbers = sum(array.size for array in arrays)
+        rows = row_chunks(first.chunksizes[sample], n_numbers // max(target.sizes[sample], 1))
+    Y = _table(target, sample, dims, rows)
+    if rows and gathered.whole is not None:
+        return Y, [_table(gathered.whole, sample, (str(plan.feature_dim),), rows)]
+    slots = [
+        _table(array, sample, () if slot.shared else dims, rows)
+        for array, slot in zip(gathered.features, plan.slots, strict=True)
+    ]
+    return Y, [_side_by_side(slots)] if plan.is_shared else slots
+
+
+def _table(array: Any, sample: str, dims: Sequence[str], rows: tuple[int, ...]) -> Any:
+    ordered = array.transpose(sample, *dims)
+    if ordered.chunks is None:
+        check.refuse_rounded(ordered.values, str(array.name))
+        return np.asarray(ordered.values, dtype=np.float64).reshape(ordered.sizes[sample], -1)
+    data = ordered.data.rechunk({0: rows, **dict.fromkeys(range(1, ordered.ndim), -1)})
+    return data.reshape(data.shape[0], int(np.prod(data.shape[1:])))
+
+
+def row_chunks(sizes: Sequence[int], width: int) -> tuple[int, ...]:
+    """Heights of chunks: as they are, neighbours joined and high ones cut to fit a piece."""
+    most = max(PIECE // (8 * max(width, 1)), 1)
+    found: list[int] = []
+    for size in sizes:
+        if found and found[-1] + size <= most:
+            found[-1] += size
+            continue
+        n_parts = -(-size // most)
+        found += [size // n_parts + (part < size % n_parts) for part in range(n_parts)]
+    return tuple(found)
+
+
+def _side_by_side(tables: Sequence[Any]) -> Any:
+    """Columns of several tables in one, whole rows in a chunk."""
+    joined: Any = np.concatenate(tables, axis=1)
+    return joined.rechunk({1: -1}) if is_dask(joined) else joined
+
+
+def table(slots: list[Any], plan: Plan, tasks: Tasks) -> tuple[Any, IntArray | None]:
+    """Put features side by side: those of the tasks slot by slot; and say whose each column is."""
+    if plan.is_shared:
+        return _side_by_side(slots), None
+    blocks = [
+        values if slot.shared else values[:, tasks.kept]
+        for values, slot in zip(slots, plan.slots, strict=True)
+    ]
+    starts = np.cumsum([0, *(block.shape[1] for block in blocks[:-1])])
+    layout = np.empty((tasks.n_tasks, len(slots)), dtype=np.intp)
+    for number, (slot, start) in enumerate(zip(plan.slots, starts.tolist(), strict=True)):
+        layout[:, number] = start + (0 if slot.shared else np.arange(tasks.n_tasks))
+    return _side_by_side(blocks), layout
+
+
+def named_inputs(X: FloatArray, plan: Plan) -> Any:
+    """Inputs as the estimator takes them: with their names, where a column is a feature."""
+    if not plan.is_shared:
+        return X
+    return need("pandas").DataFrame(X, columns=[slot.name for slot in plan.slots])
+
+
+def _some(
+    X: FloatArray, Y: FloatArray, layout: IntArray | None, plan: Plan
+) -> dict[str, FloatArray]:
+    """Target and features by name, ``(rows, tasks or 1)``, of some tasks spread over all."""
+    tasks = doubts.spread_over(Y.shape[1], doubts.N_LOOKED_AT)
+    found = {plan.target: Y[:, tasks]}
+    for number, slot in enumerate(plan.slots):
+        columns = [number]
+        if layout is not None:
+            columns = layout[tasks[:1] if slot.shared else tasks, number].tolist()
+        found[slot.name] = X[:, columns]
+    return found
+
+
+def _by_name(target: Any, slots: Sequence[Any], plan: Plan) -> dict[str, Any]:
+    """What is known of target and features by name, columns last.
+
+    Features that all tasks share are columns of one table, and become one each.
+    """
+    parts = [slots[0][..., k : k + 1] for k in range(len(plan.slots))] if plan.is_shared else slots
+    names = [slot.name for slot in plan.slots]
+    return {plan.target: target, **dict(zip(names, parts, strict=True))}
+
+
+def told_of(seen: dict[str, Any], plan: Plan) -> dict[str, Any]:
+    """Of all lags of a feature the first, under the name of the feature."""
+    told = {name: seen[plan.slots[number].name] for number, name in plan.told}
+    return {plan.target: seen[plan.target], **told}
+
+
+def _in_words(
+    facts: Facts, first: tuple[Any, list[Any]], plan: Plan, every: Tasks, tasks: Tasks, where: str
+) -> Iterator[str]:
+    """What is missing of the tasks that are kept, and what looks wrong in the rows in memory.
+
+    Facts are of some rows where they say ``where``; the first of the tables are always in memory.
+    """
+    kept = tasks.kept
+    share = float(facts.missing[kept].mean()) / facts.n_rows
+    if share:
+        yield f"{100 * share:.2g} % of {plan.target} missing"
+    for number, name in plan.told:
+        if plan.slots[number].shared:
+            continue
+        own = facts.slots[number][kept]
+        absent = own == facts.n_rows
+        if absent.any():
+            yield f"{several(int(absent.sum()), every.what)} without any {name}"
+        share = float(own[~absent].mean()) / facts.n_rows if not absent.all() else 0.0
+        if share:
+            yield f"{100 * share:.2g} % of {name} missing"
+    seen = told_of(_by_name(*first, plan), plan)
+    target = seen[plan.target]
+    in_memory = doubts.in_first(len(target), facts.n_rows)
+    yield from map(str, doubts.doubtful_fills(seen, in_memory))
+    if not in_memory:
+        changes = (facts.missing < facts.n_rows) & ~facts.constant
+        found = doubts.copied_targets(plan.target, target, changes, lambda: every.names, every.what)
+        yield from map(str, found)
+    for number, name in plan.told:
+        flat = facts.flat[number] if plan.slots[number].shared else facts.flat[number][kept]
+        found = doubts.flat_feature(name, flat, lambda: tasks.names, tasks.what, where)
+        yield from map(str, found)
+
+
+def in_memory(values: Sequence[Any]) -> list[Any]:
+    """Compute what is lazy, all in one pass."""
+    if not any(map(is_dask, values)):
+        return list(values)
+    found = compute(*values)
+    return list(found) if len(values) > 1 else [found]
+
+
+def _kept_tasks(
+    facts: Facts, plan: Plan, everything: Tasks, masked: str
+) -> tuple[IntArray, list[str]]:
+    """Tasks with a target and a feature; the others are masked, or refused."""
+    if masked not in MASKED:
+        raise ValueError(f"masked={masked!r} is not known: use one of {', '.join(MASKED)}.")
+    empty = facts.missing == facts.n_rows
+    lacking = np.zeros(empty.size, dtype=bool)
+    if not plan.is_shared:
+        own = [n for n, slot in zip(facts.slots, plan.slots, strict=True) if not slot.shared]
+        lacking = np.all([count == facts.n_rows for count in own], axis=0) & ~empty
+    constant, lost = facts.constant & ~empty, empty | lacking
+    leave = masked == "leave" or (masked == "auto" and everything.is_grid)
+    what, n_lost, n_constant = everything.what, int(lost.sum()), int(constant.sum())
+    if (lost | constant).all() and n_lost:
+        raise ValueError(
+            f"every {what} is without data: {plan.target} or all features are NaN everywhere."
+        )
+
+    def first() -> str:
+        return listed(
+            [everything.names[i] for i in np.flatnonzero(lost if n_lost else constant)], 3
+        )
+
+    if n_lost and not leave:
+        column = plan.target if empty[int(np.argmax(lost))] else "every feature"
+        raise ValueError(
+            f"{several(n_lost, what)} without a single value: {first()} ({column} is NaN in every "
+            "row). Leave them out with masked='leave' (they stay in the results as missing), or "
+            "drop them."
+        )
+    if n_constant and not leave:
+        raise ValueError(
+            f"{plan.target} never changes in {several(n_constant, what)}: {first()}. There is "
+            "nothing to predict: leave them out with masked='leave', or drop them."
+        )
+    notes = []
+    if n_lost:
+        notes.append(f"{several(n_lost, what)} of {empty.size:,} without data, left out")
+    if n_constant:
+        notes.append(f"{several(n_constant, what)} where {plan.target} never changes, left out")
+    return np.flatnonzero(~(lost | constant)), notes
+
+
+def _refuse_apart(Y: Any, slots: Sequence[Any], plan: Plan, index: Any) -> None:
+    """Refuse a target that is never there when its features are, as where periods differ."""
+    names = [plan.target, *(slot.name for slot in plan.slots)]
+    tables = [slots[0][:, :1], slots[0][:, 1:2]] if plan.is_shared else slots
+    seen = [(~np.isnan(values)).any(axis=1) for values in (Y, *tables)[:3]]
+    spans: list[str] = []
+    for name, flags in zip(names, in_memory(seen), strict=False):
+        rows = np.flatnonzero(flags)
+        if rows.size:
+            spans.append(f"{name} from {word(index[rows[0]])} to {word(index[rows[-1]])}")
+    raise ValueError(
+        f"{plan.target} and its features have no {plan.sample} in common: {', '.join(spans)}. "
+        "Check that they are of the same period."
     )

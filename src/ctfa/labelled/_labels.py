@@ -1,21 +1,22 @@
-"""Labels that mean the same, whatever a file has made of them; data put in their order."""
+"""Labels that mean the same, whatever a file has made of them; data in their order, and parts."""
 
 from __future__ import annotations
 
 import math
 import re
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ctfa.core.libraries import need
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled._tasks import (
     NEAR,
     SINGLE,
-    Coordinates,
     Tasks,
     axis_of,
     find_labels,
@@ -23,7 +24,7 @@ from ctfa.labelled._tasks import (
     longitudes,
 )
 from ctfa.labelled._units import on_units_of
-from ctfa.labelled._words import listed, word
+from ctfa.labelled._words import hint, is_cftime, listed, word
 
 #: A whole number as text. One with leading zeros is a code and another label without them.
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)(\.0+)?")
@@ -56,28 +57,40 @@ def key(label: Any) -> Hashable:
     return str(label)
 
 
-def keys(labels: Iterable[Any]) -> list[Hashable]:
-    """The same for many."""
-    return [key(label) for label in labels]
-
-
-def keys_like(labels: Iterable[Any], tasks: Tasks) -> list[Hashable]:
-    """Keys of labels that should be of these tasks, whatever a file has made of their numbers.
+def which_tasks(labels: Iterable[Any], tasks: Tasks) -> IntArray:
+    """Number of the task that each label means; -1 for those of none, -2 for those of a masked one.
 
     Coordinates that differ from those of the tasks by rounding, or by a whole turn, are theirs.
     """
     labels, parts = list(labels), tasks.parts
-    if len(parts) > 1 and not all(isinstance(x, tuple | list) for x in labels):
-        return keys(labels)
-    columns = [labels] if len(parts) == 1 else list(map(list, zip(*labels, strict=True)))
-    if len(columns) != len(parts):
-        return keys(labels)
-    columns = [_as_coordinate(c, p, tasks) for c, p in zip(columns, parts, strict=True)]
-    return keys(columns[0] if len(parts) == 1 else zip(*columns, strict=True))
+    if len(parts) == 1:
+        labels = _as_coordinate(labels, parts[0], tasks)
+    elif labels and all(isinstance(x, tuple | list) and len(x) == len(parts) for x in labels):
+        sides = [_as_coordinate([x[k] for x in labels], p, tasks) for k, p in enumerate(parts)]
+        labels = list(zip(*sides, strict=True))
+    known = _numbers_by_key(tasks)
+    return np.array([known.get(key(label), -1) for label in labels], dtype=np.intp)
+
+
+@lru_cache(maxsize=1)  # every column of a map is looked through for the same tasks
+def _numbers_by_key(tasks: Tasks) -> dict[Hashable, int]:
+    along = [list(map(key, tasks.coords.index(dim))) for dim in tasks.dims]
+    numbers = np.full(int(np.prod(tasks.shape)), -2)
+    numbers[tasks.kept] = np.arange(tasks.n_tasks)
+    every: Iterable[Any] = along[0] if len(along) == 1 else product(*along)
+    return dict(zip(every, numbers.tolist(), strict=True))
+
+
+def rows_of_tasks(which: IntArray, tasks: Tasks) -> IntArray:
+    """Where each task is first found among labels, by ``which_tasks``; -1 where it is not."""
+    rows = np.full(tasks.n_tasks, -1)
+    found = np.flatnonzero(which >= 0)[::-1]
+    rows[which[found]] = found
+    return rows
 
 
 def _as_coordinate(labels: list[Any], name: str, tasks: Tasks) -> list[Any]:
-    """Numbers as a coordinate of the tasks has them; others, and what is no coordinate, as is."""
+    """Numbers as a coordinate of the tasks has them; anything else as it is."""
     coordinate = tasks.coords.variables.get(name)
     index = need("pandas").Index(labels)
     kinds = "" if coordinate is None else coordinate.values.dtype.kind + index.dtype.kind
@@ -86,27 +99,6 @@ def _as_coordinate(labels: list[Any], name: str, tasks: Tasks) -> list[Any]:
     among = need("pandas").Index(np.unique(coordinate.values), name=name)
     found = find_labels(index, among, longitudes([name], tasks.coords.variables))
     return [labels[k] if at < 0 else among[at] for k, at in enumerate(found.tolist())]
-
-
-def task_keys(tasks: Tasks) -> dict[Hashable, int]:
-    """Number of each task by its key."""
-    return {k: number for number, k in enumerate(keys(tasks.labels))}
-
-
-def every_key(tasks: Tasks) -> set[Hashable]:
-    """Keys of all tasks, masked ones too."""
-    along = [keys(tasks.coords.index(dim)) for dim in tasks.dims]
-    if len(along) == 1:
-        return set(along[0])
-    return {(first, second) for first in along[0] for second in along[1]}
-
-
-def positions_of(wanted: Sequence[Hashable], among: Iterable[Hashable]) -> IntArray:
-    """Where each wanted key is first found among others; -1 where it is not."""
-    found: dict[Hashable, int] = {}
-    for number, k in enumerate(among):
-        found.setdefault(k, number)
-    return np.array([found.get(k, -1) for k in wanted], dtype=np.intp)
 
 
 def some(labels: Iterable[Any], how_many: int = 3) -> str:
@@ -277,21 +269,27 @@ def require_apart(index: Any, is_longitude: bool) -> None:
         )
 
 
-def on_tasks(slot: Any, target: Any, tasks: Sequence[str], *, some: bool = False) -> Any:
-    """A feature on the tasks of the target, in their order; NaN for others, where ``some`` do."""
+def on_tasks(
+    slot: Any, target: Any, tasks: Sequence[str], there: dict[str, BoolArray] | None = None
+) -> Any:
+    """A feature on the tasks of the target, in their order.
+
+    Tasks that it lacks are an error; but not where ``there`` tells which labels the features before
+    it have: it has NaN at others, and the labels that it lacks are taken out of ``there``.
+    """
     for dim in tasks:
-        if dim not in slot.dims:
-            continue
-        slot = on_units_of(slot, target, dim)
-        mine = target.indexes.get(dim)
+        slot = on_units_of(slot, target, dim) if dim in slot.dims else slot
         places = places_along(slot, target, dim)
         if places is None:
-            _require_same_places(slot, target, dim)
             continue
-        missing = mine[places < 0]
-        if len(missing) and not some:
-            theirs = slot.indexes[dim]
-            near = nearest_of(missing[0], theirs, _is_east(slot, dim))
+        found, mine = places >= 0, target.indexes[dim]
+        if there is not None:
+            _require_known(slot, dim, mine, found, there)
+        elif not found.all():
+            missing = mine[~found]
+            near = nearest_of(
+                missing[0], slot.indexes[dim], is_longitude(dim, slot.coords[dim].attrs)
+            )
             raise ValueError(
                 f"{slot.name} lacks {len(missing):,} of {len(mine):,} values of {dim}, the first "
                 f"{word(missing[0])} ({near}): the two must name the same."
@@ -299,13 +297,37 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str], *, some: bool = False
         # Labels of its own may differ by rounding, and would not be joined with those of others.
         own = [name for name, coord in slot.coords.items() if dim in coord.dims]
         slot = slot.isel({dim: places}).drop_vars(own)
-        if len(missing):
-            slot = slot.where(need("xarray").DataArray(places >= 0, dims=dim))
+        if not found.all():
+            slot = slot.where(need("xarray").DataArray(found, dims=dim))
     return slot
 
 
-def _is_east(slot: Any, dim: str) -> bool:
-    return is_longitude(dim, slot.coords[dim].attrs)
+def _require_known(
+    slot: Any, dim: str, mine: Any, found: BoolArray, there: dict[str, BoolArray]
+) -> None:
+    """Refuse a feature that has none of the labels of fit; say where it has others beside some."""
+    n_others = slot.sizes[dim] - int(found.sum())
+    if not found.any():
+        near = nearest_of(mine[0], slot.indexes[dim], is_longitude(dim, slot.coords[dim].attrs))
+        raise ValueError(
+            f"{slot.name} lacks all of the {found.size:,} values of {dim} that were fitted "
+            f"({word(mine[0])}, ...; {near}): the two must name the same."
+        )
+    if n_others and not found.all() and there[dim].all():
+        warnings.warn(
+            f"{slot.name} has {found.sum():,} of the {found.size:,} values of {dim} that were "
+            f"fitted, and {n_others:,} others, for which there is no model: predicted are the "
+            f"{found.sum():,}.",
+            UserWarning,
+            stacklevel=5,
+        )
+    there[dim] &= found
+    if not there[dim].any():
+        raise ValueError(
+            f"no {dim} is in all features: {slot.name} has none of those that the features before "
+            f"it have (it has {word(slot.indexes[dim][0])}, ...). Give all features of the same "
+            "places."
+        )
 
 
 def nearest_of(label: Any, index: Any, turned: bool = False) -> str:
@@ -323,8 +345,6 @@ def _require_same_places(slot: Any, target: Any, dim: str) -> None:
 
     Such are the cells of a curvilinear grid, whose longitudes and latitudes have two dimensions.
     """
-    if dim in slot.indexes and dim in target.indexes:
-        return
     for name, mine in target.coords.items():
         theirs = slot.coords.get(name)
         if name == dim or dim not in mine.dims or theirs is None or theirs.dims != mine.dims:
@@ -347,57 +367,208 @@ def _require_same_places(slot: Any, target: Any, dim: str) -> None:
             )
 
 
-def known_places(
-    slots: Sequence[Any], target: Coordinates, tasks: Sequence[str]
-) -> dict[str, IntArray]:
-    """Positions along each dimension of the tasks that every feature has; none is an error.
-
-    Where a feature has other tasks too it is of another place in part, which is said.
-    """
-    there = {dim: np.ones(size, dtype=bool) for dim, size in target.sizes.items()}
-    for slot in slots:
-        for dim in tasks:
-            places = places_along(slot, target, dim)
-            if places is None:
-                continue
-            found = places >= 0
-            n_others = slot.sizes[dim] - int(found.sum())
-            if not found.any():
-                first = target.indexes[dim][0]
-                near = nearest_of(first, slot.indexes[dim], _is_east(slot, dim))
-                raise ValueError(
-                    f"{slot.name} lacks all of the {found.size:,} values of {dim} that were fitted "
-                    f"({word(first)}, ...; {near}): the two must name the same."
-                )
-            if n_others and not found.all() and slot is slots[0]:
-                warnings.warn(
-                    f"{slot.name} has {found.sum():,} of the {found.size:,} values of {dim} that "
-                    f"were fitted, and {n_others:,} others, for which there is no model: predicted "
-                    f"are the {found.sum():,}.",
-                    UserWarning,
-                    stacklevel=5,
-                )
-            there[dim] &= found
-            if not there[dim].any():
-                raise ValueError(
-                    f"no {dim} is in all features: {slot.name} has none of those that the features "
-                    f"before it have (it has {word(slot.indexes[dim][0])}, ...). Give all features "
-                    "of the same places."
-                )
-    return {dim: np.flatnonzero(flags) for dim, flags in there.items()}
-
-
 def places_along(slot: Any, target: Any, dim: str) -> IntArray | None:
     """Where a feature has each label of the target, -1 where not; None where they are the same."""
     theirs, mine = slot.indexes.get(dim), target.indexes.get(dim)
+    if dim not in slot.dims:
+        return None
     if theirs is None or mine is None:
         if slot.sizes[dim] != target.sizes[dim]:
             raise ValueError(
                 f"{slot.name} has {slot.sizes[dim]:,} values along {dim!r} and "
                 f"{target.sizes[dim]:,} are needed."
             )
+        _require_same_places(slot, target, dim)
         return None
     if theirs.equals(mine):
         return None
     require_once(theirs, dim)
     return find_labels(mine, theirs, longitudes(mine.names, slot.coords, target.coords))
+
+
+# -- Parts of data by their labels: one level, some members of an ensemble, a span of years
+
+
+#: What stands between the ends of a range; a time of day has two digits after its colon.
+_ENDS = re.compile(r":(?=\d{4}|-|$)")
+
+
+def read_select(select: Any) -> dict[str, Any]:
+    """What is asked for by name; refused where it is not that."""
+    if select is None:
+        return {}
+    if not isinstance(select, Mapping) or not all(isinstance(name, str) for name in select):
+        raise ValueError(
+            f"select={select!r} does not say of what: give values by name, such as "
+            "select={'level': 850, 'time': slice('2000', '2010')}."
+        )
+    return dict(select)
+
+
+def selected(data: Any, select: Any, *, lenient: Sequence[str] = ()) -> Any:
+    """Data at the labels asked for; a dimension of which one is chosen goes.
+
+    Numbers are the nearest but for rounding, dates all that begin so, ranges include both ends.
+    Names in ``lenient`` need not be there.
+    """
+    if not hasattr(data, "dims") and not hasattr(data, "columns"):
+        return data  # a name of what lies in other data
+    for name, wanted in read_select(select).items():
+        if name in _names(data):
+            data = (_of_arrays if hasattr(data, "dims") else _of_table)(data, name, wanted)
+        elif name not in lenient:
+            raise _unknown(data, name)
+    return data
+
+
+def lie_along(select: Any, among: Sequence[Any]) -> dict[str, tuple[str, ...]]:
+    """Dimensions of each name that is selected by; one that none of the data has is an error."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in read_select(select):
+        held = next((data for data in among if name in _names(data)), None)
+        if held is None:
+            raise _unknown(among[0], name)
+        is_array = hasattr(held, "dims") and name in held.coords
+        found[name] = tuple(map(str, held.coords[name].dims)) if is_array else (name,)
+    return found
+
+
+def to_repeat(
+    select: Any, lying: Mapping[str, tuple[str, ...]], known: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """What was selected along other dimensions than those known, rows and tasks, as text."""
+    others = {name: not dims or not set(dims) <= set(known) for name, dims in lying.items()}
+    return tuple((name, _shown(x)) for name, x in read_select(select).items() if others[name])
+
+
+def _names(data: Any) -> list[str]:
+    if hasattr(data, "dims"):
+        return list(map(str, dict.fromkeys([*data.dims, *data.coords])))
+    return [str(name) for name in (*data.columns, *data.index.names) if name is not None]
+
+
+def _unknown(data: Any, name: str) -> ValueError:
+    known = _names(data)
+    what = "dimension or coordinate" if hasattr(data, "dims") else "column"
+    return ValueError(
+        f"select names {name!r}{hint(name, known)}, which is not a {what} of the data: it has "
+        f"{listed(known)}."
+    )
+
+
+def _of_arrays(data: Any, name: str, wanted: Any) -> Any:
+    coordinate = data.coords.get(name)
+    if coordinate is not None and coordinate.ndim > 1:
+        raise ValueError(
+            f"select names {name!r}, which lies along {listed(coordinate.dims)}: choose along a "
+            "dimension, or a coordinate of one."
+        )
+    pandas = need("pandas")
+    if coordinate is None:
+        labels, dim = pandas.RangeIndex(data.sizes[name]), str(name)
+    else:
+        labels = pandas.Index(np.atleast_1d(coordinate.values))
+        dim = str(coordinate.dims[0]) if coordinate.ndim else ""
+    east = is_longitude(name, {} if coordinate is None else coordinate.attrs)
+    places, is_one = _places(labels, wanted, name, east)
+    if is_one and dim == name:
+        return data.isel({dim: int(places[0])}, drop=True)
+    return data.isel({dim: places}) if dim else data
+
+
+def _of_table(data: Any, name: str, wanted: Any) -> Any:
+    in_column = name in data.columns
+    labels = data[name] if in_column else data.index.get_level_values(name)
+    once, code = need("pandas").factorize(labels)[::-1]
+    places, is_one = _places(need("pandas").Index(once), wanted, name, is_longitude(name, {}))
+    kept = data[np.isin(code, places)]
+    return kept.drop(columns=name) if is_one and in_column else kept
+
+
+def _places(labels: Any, wanted: Any, name: str, east: bool) -> tuple[IntArray, bool]:
+    """Where the labels asked for are, and whether it is one label."""
+    several = isinstance(wanted, list | tuple | np.ndarray)
+    if isinstance(wanted, str) and not (labels == wanted).any():
+        several = "," in wanted
+        wanted = wanted.split(",") if several else wanted
+    parts = [_part(labels, one, name, east) for one in (wanted if several else [wanted])]
+    places = np.unique(np.concatenate([places for places, _ in parts]))
+    if not several and east:
+        places = parts[0][0]  # a range across Greenwich goes on from west to east
+    return places, parts[0][1] and not several
+
+
+def _part(labels: Any, wanted: Any, name: str, east: bool) -> tuple[IntArray, bool]:
+    ends = [wanted.start, wanted.stop] if isinstance(wanted, slice) else None
+    numbers = labels.dtype.kind in "iuf"
+    between = re.compile(":") if numbers else _ENDS
+    exact = isinstance(wanted, str) and not numbers and (labels == wanted).any()
+    if isinstance(wanted, str) and not exact and between.search(wanted):
+        ends = [end or None for end in between.split(wanted, maxsplit=1)]
+    dated = labels.dtype.kind == "M" or is_cftime(labels)
+    if dated or (ends is not None and not numbers):
+        ends = [wanted, wanted] if ends is None else ends
+        low, high = map(_text, ends)  # those that begin with the last are among them
+        texts = map(_text, labels)
+        there = [low <= text and (not high or text[: len(high)] <= high) for text in texts]
+        places = np.flatnonzero(there)
+    elif ends is not None:
+        places = _between(np.asarray(labels, dtype=np.float64), *ends, name=name, east=east)
+    else:
+        places = _found(labels, wanted, name, east)
+    if not places.size:
+        raise ValueError(
+            f"{name}={_shown(wanted)} is selected, and {name} has {listed(labels, 6)}: choose "
+            "among these."
+        )
+    return places, ends is None
+
+
+def _found(labels: Any, wanted: Any, name: str, east: bool) -> IntArray:
+    """Where a label is; a number need not be equal to the last digit."""
+    pandas = need("pandas")
+    if labels.dtype.kind in "iuf":
+        asked = pandas.Index([_number(wanted, name)], name=name)
+        once = labels.unique()
+        place = int(find_labels(asked, once, {name} if east else ())[0])
+        return np.flatnonzero(labels == once[place]) if place >= 0 else np.zeros(0, dtype=np.intp)
+    return np.flatnonzero([key(label) == key(wanted) for label in labels])
+
+
+def _between(values: Any, low: Any, high: Any, *, name: str, east: bool) -> IntArray:
+    """Where numbers lie between two, in either order of the coordinate; eastward of longitudes."""
+    low = -np.inf if low is None else _number(low, name)
+    high = np.inf if high is None else _number(high, name)
+    within = SINGLE * float(np.nanmax(np.abs(values), initial=1.0))
+    if east and np.isfinite(high - low) and 0.0 <= high - low < 360.0:
+        beyond = (values - low + within) % 360.0
+        places = np.flatnonzero(beyond <= high - low + 2.0 * within)
+        return places[np.argsort(beyond[places], kind="stable")]
+    return np.flatnonzero((values >= low - within) & (values <= high + within))
+
+
+def _text(label: Any) -> str:
+    """Dates as they are written: 2000-01-31T12:00:00; nothing for an end that is open."""
+    if label is None:
+        return ""
+    if isinstance(label, np.datetime64):
+        return str(label.astype("datetime64[s]"))
+    return label.isoformat() if hasattr(label, "isoformat") else str(label).replace(" ", "T")
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name}={_shown(value)} is selected, and {name} holds numbers: give one of them."
+        ) from None
+
+
+def _shown(wanted: Any) -> str:
+    if isinstance(wanted, slice):
+        ends = ("" if end is None else _text(end) for end in (wanted.start, wanted.stop))
+        return ":".join(ends)
+    if isinstance(wanted, list | tuple | np.ndarray):
+        return ",".join(map(_shown, wanted))
+    return _text(wanted)
