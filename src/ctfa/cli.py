@@ -36,15 +36,12 @@ COMMANDS = {
     "baselines": "methods side by side on the same splits of a data set",
     "reproduce": "the paper's numbers, ours, and why they differ",
 }
-#: Commands of the study, and the modules that describe and run them.
-OF_THE_STUDY = {
+#: Where they are run, if not in a module of their name; the study also describes its own there.
+STUDY = {
     "baselines": "ctfa_study.comparison.command",
     "reproduce": "ctfa_study.reproduction.command",
 }
-#: Modules that run commands; any other has one of its name.
-RUN_BY = OF_THE_STUDY | dict.fromkeys(
-    ("fit", "predict", "report", "path", "why"), "ctfa._commands.runs"
-)
+RUNS = dict.fromkeys(("fit", "predict", "report", "path", "why"), "ctfa._commands.runs")
 EPILOG = """\
 start here:
   ctfa doctor basins.nc          what is in the file, and the command that fits it
@@ -99,28 +96,20 @@ def _run(given: Sequence[str]) -> int:
     # Options before the command take no values: the first other word names it.
     asked = next((word for word in given if not word.startswith("-")), None)
     for name, words in COMMANDS.items():
-        if name == asked:
-            _describe(name, words, commands)
-        else:
+        if name != asked:
             commands.add_parser(name, help=words)
+            continue
+        if name in STUDY:  # its choices are the names of the study's methods, splits, experiments
+            command = importlib.import_module(STUDY[name]).COMMAND
+        else:
+            command = _options.COMMANDS[name]
+        plain, raw = argparse.HelpFormatter, argparse.RawDescriptionHelpFormatter
+        described = commands.add_parser(
+            name, help=words, usage=command.usage, description=command.about,
+            epilog=command.examples, formatter_class=raw if command.examples else plain,
+        )  # fmt: skip
+        command.add_options(described)
     # argparse takes what has a space in it for a value, whatever it begins with.
     options = parser.parse_args([f" {a}" if NEGATIVE.fullmatch(a) else a for a in given])
-    module = RUN_BY.get(options.command, f"ctfa._commands.{options.command}")
+    module = (STUDY | RUNS).get(options.command, f"ctfa._commands.{options.command}")
     return int(importlib.import_module(module).run(options))
-
-
-def _describe(name: str, words: str, commands: Any) -> None:
-    """Add the options of the command that is asked for."""
-    if name in OF_THE_STUDY:
-        # Its choices are the names of the study's methods, splits and experiments.
-        command = importlib.import_module(OF_THE_STUDY[name]).COMMAND
-    else:
-        command = _options.COMMANDS[name]
-    as_written = (
-        argparse.RawDescriptionHelpFormatter if command.examples else argparse.HelpFormatter
-    )
-    parser = commands.add_parser(
-        name, help=words, usage=command.usage, description=command.about,
-        epilog=command.examples, formatter_class=as_written,
-    )  # fmt: skip
-    command.add_options(parser)

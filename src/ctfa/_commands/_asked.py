@@ -41,15 +41,12 @@ _FILES = ("data", "places", "n_jobs")
 _STOPS = ("max_loss", "n_regions", "tolerance")
 
 
-def _defaults() -> dict[str, Any]:
-    """Every option with its default, as in Python; None is left out of run.toml."""
-    parameters = inspect.signature(labelled.fit).parameters.values()
-    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _FILES]
-    found = {p.name: p.default for p in options}
-    return found | _IN_WORDS
-
-
-DEFAULTS = _defaults()
+#: Every option with its default, as in Python; None is left out of run.toml.
+DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(labelled.fit).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY and name not in _FILES
+} | _IN_WORDS
 
 
 @dataclass(frozen=True)
@@ -73,15 +70,15 @@ class RunFile:
 
     def text(self, folder: Path) -> str:
         """The file, as it stands in a folder."""
-        lines = [HEAD.format(name=NAME), f"ctfa = {_value(self.version)}", "", "[files]"]
-        for role, path in self.files.items():
-            lines.append(f"{role} = {_value(_relative(path, folder))}")
-        lines += ["", "[sha256]"]
-        lines += [f"{role} = {_value(checksum(path))}" for role, path in self.files.items()]
-        lines += ["", "[options]"]
-        lines += [
-            f"{name} = {_value(value)}" for name, value in self.options.items() if value is not None
-        ]
+        tables = {
+            "files": {role: _relative(path, folder) for role, path in self.files.items()},
+            "sha256": {role: checksum(path) for role, path in self.files.items()},
+            "options": {name: value for name, value in self.options.items() if value is not None},
+        }
+        lines = [HEAD.format(name=NAME), f"ctfa = {_value(self.version)}"]
+        for heading, entries in tables.items():
+            lines += ["", f"[{heading}]"]
+            lines += [f"{name} = {_value(value)}" for name, value in entries.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -146,19 +143,18 @@ def asked_for(options: argparse.Namespace) -> tuple[RunFile, RunFile | None]:
     given: dict[str, Any] = {name: getattr(options, name, None) for name in DEFAULTS}
     files = dict(before.files) if before else {"data": Path(options.data)}
     merged = DEFAULTS | (before.options if before else {})
-    way = given.pop("neighbours")
+    way = given["neighbours"]
     if way is not None:
         files.pop("neighbours", None)
-        merged["neighbours"] = None if isinstance(way, Path) else way
-        if isinstance(way, Path):
-            files["neighbours"] = way
+        merged["neighbours"] = None
+    if isinstance(way, Path):
+        files["neighbours"], given["neighbours"] = way, None
     if getattr(options, "places", None) is not None:
         files["places"] = options.places
     new = {name: value for name, value in given.items() if value is not None}
     if not new.keys().isdisjoint(_STOPS):  # one of these takes the place of another
         merged |= {name: DEFAULTS[name] for name in _STOPS}
-    merged |= new
-    return RunFile({role: Path(p).absolute() for role, p in files.items()}, merged), before
+    return RunFile({role: Path(p).absolute() for role, p in files.items()}, merged | new), before
 
 
 def _run_file(options: argparse.Namespace) -> RunFile | None:

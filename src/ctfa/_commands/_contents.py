@@ -25,7 +25,7 @@ from ctfa.report._words import plural
 
 #: Columns that make a date together, in this order.
 DATE_PARTS = ("year", "month", "day", "hour")
-#: What holds numbers and is no series: values among which there is text, and a count of the rows.
+#: What holds numbers and is not a series: values among which there is text, and a row count.
 MIXED, COUNTED = "numbers and text", "row number"
 #: What is usually asked for, in lower case.
 TARGETS = (
@@ -37,10 +37,13 @@ TASKS = (
     "basin", "basin_id", "hybas_id", "station", "station_id", "gauge", "gauge_id", "site", "cell",
     "id", "task", "location", "point", "region", "country", "county", "node", "space",
 )  # fmt: skip
-#: Pairs of names that say where a row of a table lies, which is no feature.
-PLACES = (("lat", "lon"), ("latitude", "longitude"), ("y", "x"), ("northing", "easting"))
+#: Pairs of names that say where something lies, which is not a feature; in this order, for those
+#: who are asked for both.
+PLACES = (("lat", "lon"), ("latitude", "longitude"), ("x", "y"), ("easting", "northing"))
 #: Columns that say again when a row was, which a column of dates says already.
 CALENDAR = ("year", "month", "week", "day", "hour", "quarter", "doy", "dayofyear", "day_of_year")
+#: What the types of numpy hold; anything else is text.
+HELD = dict.fromkeys("fiu", "number") | dict.fromkeys("Mm", "time") | {"b": "flag"}
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,6 @@ class Contents:
     coordinates: list[Variable] = field(default_factory=list)
 
     @property
-    def names(self) -> list[str]:
-        """Of the variables."""
-        return [variable.name for variable in self.variables]
-
-    @property
     def date_parts(self) -> list[str]:
         """Columns of year, month and so on that are dates together; none where they are not."""
         numbers = {v.name.lower(): v.name for v in self.variables if v.kind == "number"}
@@ -77,43 +75,37 @@ class Contents:
         whole = self.form == "table" and DATE_PARTS[: len(parts)] == tuple(parts)
         return [numbers[part] for part in parts] if whole and len(parts) > 1 else []
 
-    @property
-    def has_dates(self) -> bool:
-        """Whether a variable is of dates, or called so."""
-        return any(v.kind == "time" or v.name == "date" for v in self.variables)
-
 
 def contents_of(data: Any) -> Contents:
     """Look into an xarray object or a table."""
     if hasattr(data, "to_dataset") and not hasattr(data, "data_vars"):
         data = data.to_dataset(name=data.name if data.name is not None else "values")
-    if hasattr(data, "data_vars"):
-        return Contents(
-            "arrays",
-            {str(dim): int(size) for dim, size in data.sizes.items()},
-            [_variable(name, array) for name, array in data.data_vars.items()],
-            [
-                replace(_variable(name, array), axis=axis_of(name, array))
-                for name, array in data.coords.items()
-            ],
-        )
-    columns = [
-        Variable(str(name), ("row",), _kind_of_column(str(name), data[name].to_numpy()))
-        for name in data.columns
-        if str(name) != "geometry"
-    ]
-    return Contents("table", {"row": len(data)}, columns)
+    if not hasattr(data, "data_vars"):
+        names = [str(name) for name in data.columns if str(name) != "geometry"]
+        kinds = [_kind_of_column(name, data[name].to_numpy()) for name in names]
+        columns = [Variable(name, ("row",), kind) for name, kind in zip(names, kinds, strict=True)]
+        return Contents("table", {"row": len(data)}, columns)
+    sizes = {str(dim): int(size) for dim, size in data.sizes.items()}
+    variables, coordinates = (
+        [_variable(name, array) for name, array in held.items()]
+        for held in (data.data_vars, data.coords)
+    )
+    axes = [axis_of(name, array) for name, array in data.coords.items()]
+    coordinates = [replace(c, axis=axis) for c, axis in zip(coordinates, axes, strict=True)]
+    return Contents("arrays", sizes, variables, coordinates)
 
 
 def make_dates(data: Any, parts: list[str]) -> tuple[Any, str]:
     """One column of dates from its parts, and how pandas does that; None where they are none.
 
-    Nor where the year alone says as much: one row a year needs no month.
+    Nor where the year alone says as much: one row per year needs no month.
     """
     pandas = need("pandas")
-    day = "" if len(parts) > 2 else ".assign(day=1)"
+    whole, day = data[parts], ""
+    if len(parts) <= 2:
+        whole, day = whole.assign(day=1), ".assign(day=1)"
     try:
-        dates = pandas.to_datetime(data[parts] if not day else data[parts].assign(day=1))
+        dates = pandas.to_datetime(whole)
     except (ValueError, TypeError):
         dates = None
     if dates is not None and dates.nunique() == data[parts[0]].nunique():
@@ -137,26 +129,18 @@ def _kind_of_column(name: str, values: AnyArray) -> str:
 
 
 def _variable(name: Any, array: Any) -> Variable:
-    attrs = array.attrs
-    return Variable(
-        str(name),
-        tuple(map(str, array.dims)),
-        _kind(array),
-        str(attrs.get("units", "")),
-        str(attrs.get("long_name", attrs.get("standard_name", ""))),
-    )
+    attrs, dims = array.attrs, tuple(map(str, array.dims))
+    words = attrs.get("long_name", attrs.get("standard_name", ""))
+    return Variable(str(name), dims, _kind(array), str(attrs.get("units", "")), str(words))
 
 
 def _kind(array: Any) -> str:
-    kind = array.dtype.kind
-    if kind == "O":
-        first = np.asarray(array).ravel()[:1]
-        # cftime: dates of calendars that numpy does not have; of pandas with a zone; of Python.
-        dated = first.size and (hasattr(first[0], "calendar") or isinstance(first[0], date))
-        return "time" if dated else "text"
-    return {"f": "number", "i": "number", "u": "number", "b": "flag", "M": "time", "m": "time"}.get(
-        kind, "text"
-    )
+    if array.dtype.kind != "O":
+        return HELD.get(array.dtype.kind, "text")
+    first = np.asarray(array).ravel()[:1]
+    # cftime: dates of calendars that numpy does not have; of pandas with a zone; of Python.
+    dated = first.size and (hasattr(first[0], "calendar") or isinstance(first[0], date))
+    return "time" if dated else "text"
 
 
 @dataclass(frozen=True)
@@ -185,13 +169,12 @@ class Period:
         return several(count, self.step)
 
 
-def period_of(times: Any) -> Period | None:
-    """The times of rows; None where they are not times."""
-    return placed(np.asarray(times))[0]
+def period_of(times: Any) -> tuple[Period | None, IntArray]:
+    """The times of rows, None where they are not times; and which step each row is.
 
-
-def placed(values: AnyArray) -> tuple[Period | None, IntArray]:
-    """The period, and which step of time each row is, in whatever order; names are counted."""
+    Rows may come in any order; names are counted.
+    """
+    values = np.asarray(times)
     places = np.arange(values.size)
     if values.dtype.kind in "fiu":
         places = np.unique(values, return_inverse=True)[1]
@@ -204,16 +187,10 @@ def placed(values: AnyArray) -> tuple[Period | None, IntArray]:
     labels, months = values[known][at], months[known][at]
     step, counts = step_in_words(np.diff(once), np.diff(months))
     left = np.flatnonzero(counts > 1)
-    period = Period(
-        _date(labels[0]),
-        _date(labels[-1]),
-        labels.size,
-        step,
-        int((counts - 1).sum()),
-        _date(labels[left[0]]) if left.size else "",
-    )
+    first_missing = _date(labels[left[0]]) if left.size else ""
+    n_missing, ends = int((counts - 1).sum()), (_date(labels[0]), _date(labels[-1]))
     places[known] = np.concatenate([[0], np.cumsum(counts)])[place]
-    return period, places
+    return Period(*ends, labels.size, step, n_missing, first_missing), places
 
 
 def _date(value: Any) -> str:
@@ -256,58 +233,50 @@ def guess_roles(
 def _roles_in_arrays(contents: Contents, given: Roles) -> Roles:
     target, features, task = given.target, given.features, given.task
     times = [c.name for c in contents.coordinates if c.kind == "time" and c.dims == (c.name,)]
-    dims = list(contents.sizes)
-    axes = {dim: axis_of(dim, None) for dim in dims}
+    axes = {dim: axis_of(dim, None) for dim in contents.sizes}
     axes |= {c.name: c.axis for c in contents.coordinates if c.name in axes}
-    named = [dim for name in SAMPLES for dim in dims if dim.lower() == name]
-    named = [dim for dim in (*named, *dims) if axes[dim] == "T"]
-    sample = given.sample or next(iter(times or named), None)
+    along_time = [dim for dim in axes if axes[dim] == "T"]
+    named = [dim for name in SAMPLES for dim in along_time if dim.lower() == name]
+    sample = given.sample or next(iter((*times, *named, *along_time)), None)
     along = [v for v in contents.variables if v.kind == "number" and sample in v.dims]
     if isinstance(target, str):
         wanted = [v for v in contents.variables if v.name == target]
     else:
-        candidates = [v for v in along if len(v.dims) > 1 and v.name not in features]
-        wanted = _likely(candidates)
-    found = wanted[0] if wanted else None
-    layers = {dim for dim in dims if axes[dim] == "Z" and dim not in task}
-    if not task and found is not None:
-        places = [dim for dim in found.dims if dim != sample]
-        task = [dim for dim in places if dim not in layers] or places
-    if not features and found is not None:
-        allowed = {sample, *task, *layers}
-        features = [v.name for v in along if v.name != found.name and set(v.dims) <= allowed]
-    name = target if target is not None else found.name if found else None
-    return Roles(name, features, sample, task)
+        wanted = _likely([v for v in along if len(v.dims) > 1 and v.name not in features])
+    if wanted:
+        target = wanted[0].name if target is None else target
+        layers = {dim for dim in axes if axes[dim] == "Z" and dim not in task}
+        places = [dim for dim in wanted[0].dims if dim != sample]
+        task = task or [dim for dim in places if dim not in layers] or places
+        allowed, first = {sample, *task, *layers}, wanted[0].name
+        inside = [v.name for v in along if v.name != first and set(v.dims) <= allowed]
+        features = features or inside
+    return Roles(target, features, sample, task)
 
 
 def _roles_in_table(contents: Contents, given: Roles) -> Roles:
     columns = contents.variables
     target, features, sample, task = given.target, given.features, given.sample, given.task
     used = {*given.targets, *features, *task}
+    times = {v.name for v in columns if v.kind == "time"}
     if sample is None:
-        times = [v.name for v in columns if v.kind == "time" and v.name not in used]
         known = [v.name for name in SAMPLES for v in columns if v.name.lower() == name]
-        sample = next(iter(times or [name for name in known if name not in used]), None)
+        dated = [v.name for v in columns if v.name in times]
+        sample = next((name for name in (*dated, *known) if name not in used), None)
     if not task and not isinstance(target, list):
         free = [v for v in columns if v.name not in {*used, sample} and v.kind != COUNTED]
-        named = [v.name for name in TASKS for v in free if v.name.lower() == name]
-        words = [v.name for v in free if v.kind == "text"]
-        task = (named or words)[:1]
-    lower = {v.name.lower() for v in columns}
-    where = {name for pair in PLACES if set(pair) <= lower for name in pair}
-    if any(v.kind == "time" and v.name == sample for v in columns):
-        where |= set(CALENDAR)
-    taken = {*used, sample, *task}
-    free = [
-        v
-        for v in columns
-        if v.kind == "number" and v.name not in taken and v.name.lower() not in where
-    ]
+        called = [v.name for name in TASKS for v in free if v.name.lower() == name]
+        task = (called or [v.name for v in free if v.kind == "text"])[:1]
     if target is None and not task:
         return Roles(None, features, sample, task)  # nobody knows which columns are targets
+    lower = {v.name.lower() for v in columns}
+    no_features = {name for pair in PLACES if set(pair) <= lower for name in pair}
+    no_features |= set(CALENDAR) if sample in times else set()
+    taken = {*used, sample, *task}
+    free = [v for v in columns if v.kind == "number" and v.name not in taken]
+    free = [v for v in free if v.name.lower() not in no_features]
     if target is None:
-        likely = _likely(free)
-        target = likely[0].name if likely else None
+        target = next((v.name for v in _likely(free)), None)
     names = [v.name for v in free if v.name != target]
     return Roles(target, features or names, sample, task)
 
@@ -320,7 +289,7 @@ def _likely(candidates: list[Variable]) -> list[Variable]:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Target and features by row and task; NaN where there is nothing, or no number."""
+    """Target and features by row and task; NaN where there is nothing, or not a number."""
 
     target: FloatArray  # (n_samples, n_tasks)
     features: dict[str, FloatArray]  # (n_samples, n_tasks), or (n_samples, 1) where all share it
@@ -329,15 +298,10 @@ class Values:
     target_name: str
     is_grid: bool = False
     own_rows: bool = False  # whether each task has rows of its own
-    text: dict[str, tuple[int, str]] = field(default_factory=dict)  # values that are no numbers
+    text: dict[str, tuple[int, str]] = field(default_factory=dict)  # values that are not numbers
     n_twice: int = 0  # rows of a table with a pair of sample and task that came before
     twice: str = ""
     task_labels: AnyArray | None = None
-
-    @property
-    def n_samples(self) -> int:
-        """Rows."""
-        return int(self.target.shape[0])
 
     @property
     def n_tasks(self) -> int:
@@ -352,7 +316,7 @@ class Values:
     @cached_property
     def period(self) -> Period | None:
         """The times of the rows; None where they have none."""
-        return period_of(self.samples)
+        return period_of(self.samples)[0]
 
     @property
     def series(self) -> dict[str, FloatArray]:
@@ -371,66 +335,57 @@ def values_of(data: Any, roles: Roles) -> Values:
 
 def _of_arrays(data: Any, roles: Roles) -> Values:
     text: dict[str, tuple[int, str]] = {}
-    target = data[roles.target]
+    target, sample = data[roles.target], roles.sample
     dims = [dim for dim in target.dims if dim in roles.task]
-    if roles.sample not in target.dims or len(target.dims) != 1 + len(dims):
-        there = ", ".join(map(str, target.dims))
-        other = [d for d in target.dims if d != roles.sample and d not in dims]
+    if sample not in target.dims or len(target.dims) != 1 + len(dims):
+        other = [d for d in target.dims if d != sample and d not in dims]
         one = f"; {choose_one(other[0], target)}" if other else ""
-        wanted = ", ".join([str(roles.sample), *roles.task])
         raise ValueError(
-            f"{roles.target} has dimensions {there}, and --sample with --task names {wanted}: name "
-            f"each of them once{one}."
+            f"{roles.target} has dimensions {', '.join(map(str, target.dims))}, and --sample with "
+            f"--task names {', '.join([str(sample), *roles.task])}: name each of them once{one}."
         )
-    n_samples = target.sizes[roles.sample]
+    n_samples = target.sizes[sample]
 
     def flat(array: Any) -> FloatArray:
-        if roles.sample not in array.dims:
+        if sample not in array.dims:
             raise ValueError(
-                f"{array.name} does not change along {roles.sample}: it explains nothing here, "
-                "leave it out."
+                f"{array.name} does not change along {sample}: it explains nothing here, leave it "
+                "out."
             )
-        if set(array.dims) == {roles.sample}:
-            return _numbers(array.values, str(array.name), text).reshape(n_samples, 1)
-        array = array.broadcast_like(target) if set(array.dims) < set(target.dims) else array
-        ordered = array.transpose(roles.sample, *dims)
-        return _numbers(ordered.values, str(array.name), text).reshape(n_samples, -1)
+        if set(array.dims) != {sample}:
+            array = array.broadcast_like(target) if set(array.dims) < set(target.dims) else array
+            array = array.transpose(sample, *dims)
+        return _numbers(array.values, str(array.name), text).reshape(n_samples, -1)
 
-    samples = data[roles.sample].values if roles.sample in data.coords else np.arange(n_samples)
+    samples = data[sample].values if sample in data.coords else np.arange(n_samples)
     along = [data.indexes[dim] if dim in data.indexes else range(target.sizes[dim]) for dim in dims]
     written = str if len(along) == 1 else _coordinate
     names = [",".join(map(written, label)) for label in itertools.product(*along)]
+    features = {name: flat(data[name]) for name in roles.features}
+    labels = np.asarray(along[0]) if len(along) == 1 else None
     return Values(
-        flat(target),
-        {name: flat(data[name]) for name in roles.features},
-        samples,
-        names,
-        str(roles.target),
-        is_grid=len(dims) == 2,
-        text=text,
-        task_labels=np.asarray(along[0]) if len(along) == 1 else None,
-    )
+        flat(target), features, samples, names, str(roles.target),
+        is_grid=len(dims) == 2, text=text, task_labels=labels,
+    )  # fmt: skip
 
 
 def _of_wide_table(data: Any, roles: Roles) -> Values:
     text: dict[str, tuple[int, str]] = {}
-    names = roles.targets
-    target = np.column_stack([_numbers(data[name].to_numpy(), name, text) for name in names])
-    features = {
-        name: _numbers(data[name].to_numpy(), name, text)[:, None] for name in roles.features
+    columns = {
+        name: _numbers(data[name].to_numpy(), name, text)
+        for name in (*roles.targets, *roles.features)
     }
+    target = np.column_stack([columns[name] for name in roles.targets])
+    features = {name: columns[name][:, None] for name in roles.features}
     samples = data[roles.sample].to_numpy() if roles.sample else np.arange(len(data))
-    return Values(target, features, samples, names, "target", text=text)
+    return Values(target, features, samples, roles.targets, "target", text=text)
 
 
 def _of_long_table(data: Any, roles: Roles) -> Values:
     pandas = need("pandas")
     text: dict[str, tuple[int, str]] = {}
-    keys = (
-        pandas.MultiIndex.from_frame(data[roles.task])
-        if len(roles.task) > 1
-        else data[roles.task[0]]
-    )
+    keys, is_one = data[roles.task], len(roles.task) == 1
+    keys = keys[roles.task[0]] if is_one else pandas.MultiIndex.from_frame(keys)
     task, tasks = pandas.factorize(keys, sort=True)
     n_twice, twice = 0, ""
     if roles.sample is None:
@@ -440,36 +395,27 @@ def _of_long_table(data: Any, roles: Roles) -> Values:
         # Sorted, as a fit takes them: rows of a long table have no order of their own.
         row, found = pandas.factorize(data[roles.sample], sort=True)
         samples = np.asarray(found)
-        again = data.duplicated([roles.sample, *roles.task]).to_numpy()
-        n_twice = int(again.sum())
+        labels = data[[roles.sample, *roles.task]]
+        again = labels[labels.duplicated()]
+        n_twice = len(again)
         if n_twice:
-            first = data.loc[again, [roles.sample, *roles.task]].iloc[0]
-            twice = " of ".join(str(v).removesuffix(" 00:00:00") for v in first)
-    shape = (len(samples), len(tasks))
-
-    def spread(name: str) -> FloatArray:
-        whole = np.full(shape, np.nan)
-        there = (row >= 0) & (task >= 0)  # a row without a time or a task is nobody's
-        whole[row[there], task[there]] = _numbers(data[name].to_numpy(), name, text)[there]
-        return whole
-
+            twice = " of ".join(str(v).removesuffix(" 00:00:00") for v in again.iloc[0])
+    there = (row >= 0) & (task >= 0)  # a row without a time or a task is nobody's
+    held = {}
+    for name in (str(roles.target), *roles.features):
+        held[name] = np.full((len(samples), len(tasks)), np.nan)
+        values = _numbers(data[name].to_numpy(), name, text)
+        held[name][row[there], task[there]] = values[there]
+    target = held.pop(str(roles.target))
     return Values(
-        spread(str(roles.target)),
-        {name: spread(name) for name in roles.features},
-        samples,
-        [str(label) for label in tasks],
-        str(roles.target),
-        is_grid=len(roles.task) == 2,
-        own_rows=roles.sample is None,
-        text=text,
-        n_twice=n_twice,
-        twice=twice,
-        task_labels=np.asarray(tasks) if len(roles.task) == 1 else None,
-    )
+        target, held, samples, list(map(str, tasks)), str(roles.target),
+        is_grid=len(roles.task) == 2, own_rows=roles.sample is None, text=text, n_twice=n_twice,
+        twice=twice, task_labels=np.asarray(tasks) if is_one else None,
+    )  # fmt: skip
 
 
 def _numbers(values: AnyArray, name: str, text: dict[str, tuple[int, str]]) -> FloatArray:
-    """Values as numbers; what is none is counted, with the first of its kind."""
+    """Values as numbers; what is not one is counted, with the first of its kind."""
     if values.dtype.kind in "fiub":
         return np.asarray(values, dtype=np.float64)
     if values.dtype.kind in "Mm":
@@ -494,7 +440,7 @@ STOPS, HARMS, NOTE = "stops", "harms", "note"
 DOUBTFUL = 1e6
 #: Dates written as whole numbers, by their digits: 200001 and 20000131.
 FORMS = {6: "%Y%m", 8: "%Y%m%d"}
-#: Rows a parameter, below which a fit is mostly noise.
+#: Rows per parameter, below which a fit is mostly noise.
 FEW_ROWS = 5
 
 
@@ -506,198 +452,151 @@ class Finding(NamedTuple):
     do: str = ""
 
 
+Findings = Iterator[Finding]
+
+
 def look_over(
     contents: Contents, values: Values, masked: str = "auto", seasons: Iterable[Untreated] = ()
 ) -> list[Finding]:
     """Everything found in the series."""
     leaves = masked == "leave" or (masked == "auto" and values.is_grid)
     changes = ~(values.empty | doubts.never_changes(values.target))
+    names = (values.target_name, values.target, changes, lambda: values.tasks, "task")
     return [
-        *_text(values),
-        *_infinite(values),
-        *_time_findings(values, contents.date_parts),
+        *_values_that_are_none(values),
+        *(() if values.own_rows else _time_findings(values, contents.date_parts)),
         *_labels(values),
         *_harms(doubts.doubtful_fills(values.series)),
         *_empty(values, leaves),
         # Of rows that come twice one is left, so that what is counted there is not the file's.
         *(() if values.n_twice else _constant(values)),
-        *_harms(
-            doubts.copied_targets(
-                values.target_name, values.target, changes, lambda: values.tasks, "task"
-            )
-        ),
-        *_seasons(seasons),
+        *_harms(doubts.copied_targets(*names)),
+        *(Finding(HARMS if s.in_target else NOTE, s.what, s.do) for s in seasons),
         *_undated(values),
-        *_gaps(values),
+        *(() if values.own_rows else _gaps(values)),
         *(() if values.n_twice else _rows(values)),
         *_collinear(values),
         *_units(contents, values),
     ]
 
 
-def _text(values: Values) -> Iterator[Finding]:
+def _values_that_are_none(values: Values) -> Findings:
+    """Text and infinite values."""
     for name, (count, first) in values.text.items():
-        yield Finding(
-            STOPS,
-            f"{name} holds text where numbers should be: {several(count, 'value')}, the first "
-            f"{first!r}",
-            f"leave {name} out, or write its missing values as empty cells",
-        )
-
-
-def _infinite(values: Values) -> Iterator[Finding]:
+        what = f"{name} holds text where numbers should be: {several(count, 'value')}"
+        do = f"leave {name} out, or write its missing values as empty cells"
+        yield Finding(STOPS, f"{what}, the first {first!r}", do)
     for name, series in values.series.items():
         rows, columns = np.nonzero(np.isinf(series))
         if rows.size:
             task = f" of {values.tasks[columns[0]]}" if series.shape[1] > 1 else ""
-            yield Finding(
-                STOPS,
-                f"{name} has {several(rows.size, 'infinite value')}, the first at "
-                f"{word(values.samples[rows[0]])}{task}",
-                "replace infinite values by missing ones (NaN)",
-            )
+            first = f"{word(values.samples[rows[0]])}{task}"
+            what = f"{name} has {several(rows.size, 'infinite value')}, the first at {first}"
+            yield Finding(STOPS, what, "replace infinite values by missing ones (NaN)")
 
 
-def _time_findings(values: Values, date_parts: list[str]) -> Iterator[Finding]:
-    if values.own_rows:
-        return
-    samples = values.samples
+def _time_findings(values: Values, date_parts: list[str]) -> Findings:
+    samples, period = values.samples, values.period
     if values.n_twice:
-        yield Finding(
-            STOPS,
-            f"{several(values.n_twice, 'row')} come twice, the first {values.twice}",
-            "drop or average the copies: every task has one row a time"
-            if not date_parts
-            else f"make one column of dates of {', '.join(date_parts)} (pandas.to_datetime) and "
-            "name it with --sample",
-        )
+        what = f"{several(values.n_twice, 'row')} come twice, the first {values.twice}"
+        do = "drop or average the copies: every task has one row a time"
+        if date_parts:
+            do = f"make one column of dates of {', '.join(date_parts)} (pandas.to_datetime) and "
+            do += "name it with --sample"
+        yield Finding(STOPS, what, do)
     _, first, counts = np.unique(samples.astype(str), return_index=True, return_counts=True)
     again = first[counts > 1]
     if again.size:
-        yield Finding(
-            STOPS,
-            f"{several(again.size, 'time')} more than once, the first {word(samples[again[0]])}",
-            "drop or average the copies",
-        )
-    ordered = samples.dtype.kind in "fiuM"
-    if ordered and samples.size > 1:
-        back = np.flatnonzero(samples[1:] < samples[:-1])
-        if back.size:
-            yield Finding(
-                STOPS,
-                f"times are not sorted: {word(samples[back[0] + 1])} comes after "
-                f"{word(samples[back[0]])}",
-                "sort the rows by time: blocks of rows are held out, so their order matters",
-            )
-    period = values.period
+        what = f"{several(again.size, 'time')} more than once, the first {word(samples[again[0]])}"
+        yield Finding(STOPS, what, "drop or average the copies")
+    back = np.flatnonzero(samples[1:] < samples[:-1]) if samples.dtype.kind in "fiuM" else again[:0]
+    if back.size:
+        later, before = (word(samples[back[0] + step]) for step in (1, 0))
+        do = "sort the rows by time: blocks of rows are held out, so their order matters"
+        yield Finding(STOPS, f"times are not sorted: {later} comes after {before}", do)
     if period is not None and period.step == "irregular":
-        yield Finding(
-            HARMS,
-            "the step of time is irregular",
-            "bring the series to one step, such as monthly means",
-        )
+        do = "bring the series to one step, such as monthly means"
+        yield Finding(HARMS, "the step of time is irregular", do)
     elif period is not None and period.n_missing:
-        yield Finding(
-            NOTE,
-            f"{period.steps(period.n_missing)} between the first and the last are not in the file, "
-            f"the first after {period.first_missing}",
-            "rows that are not there count as missing; nothing need be done",
-        )
+        what = f"{period.steps(period.n_missing)} between the first and the last are not in the "
+        what += f"file, the first after {period.first_missing}"
+        yield Finding(NOTE, what, "rows that are not there count as missing; nothing need be done")
 
 
-def _undated(values: Values) -> Iterator[Finding]:
+def _undated(values: Values) -> Findings:
     """Rows without dates: what needs them was not looked for."""
     samples = values.samples
     if values.period is not None or (samples.size and hasattr(samples[0], "year")):
         return
-    is_number = samples.dtype.kind in "iuf"
-    like = "numbers" if is_number else "text"
+    like = "numbers" if samples.dtype.kind in "iuf" else "text"
     first = f" ({like}, the first {samples[0]!s})" if samples.size and not values.own_rows else ""
     how = "pandas.to_datetime"
     form = FORMS.get(len(str(samples[0]))) if samples.size and samples.dtype.kind in "iu" else None
     if form is not None:
         read = need("pandas").to_datetime(samples.astype(str), format=form, errors="coerce")
-        if read.notna().all():
-            how = f"pandas.to_datetime(numbers, format={form!r})"
-    yield Finding(
-        NOTE,
-        f"the rows have no dates{first}, so seasons and gaps in time were not looked for",
-        f"where they are times, make dates of them ({how}) and write the file again",
-    )
+        how = f"{how}(numbers, format={form!r})" if read.notna().all() else how
+    what = f"the rows have no dates{first}, so seasons and gaps in time were not looked for"
+    do = f"where they are times, make dates of them ({how}) and write the file again"
+    yield Finding(NOTE, what, do)
 
 
-def _labels(values: Values) -> Iterator[Finding]:
+def _labels(values: Values) -> Findings:
     if values.task_labels is None:
         return
     labels, counts = np.unique(values.task_labels.astype(str), return_counts=True)
     again = labels[counts > 1]
     if again.size:
-        yield Finding(
-            STOPS,
-            f"{several(again.size, 'task')} come more than once, the first {again[0]}",
-            "give every task a label of its own",
-        )
+        what = f"{several(again.size, 'task')} come more than once, the first {again[0]}"
+        yield Finding(STOPS, what, "give every task a label of its own")
 
 
-def _harms(found: Iterable[doubts.Doubt]) -> Iterator[Finding]:
+def _harms(found: Iterable[doubts.Doubt]) -> Findings:
     return (Finding(HARMS, *doubt) for doubt in found)
 
 
-def _seasons(seasons: Iterable[Untreated]) -> Iterator[Finding]:
-    return (Finding(HARMS if s.in_target else NOTE, s.what, s.do) for s in seasons)
-
-
-def _empty(values: Values, leaves: bool) -> Iterator[Finding]:
-    nothing = values.empty
+def _empty(values: Values, leaves: bool) -> Findings:
+    nothing, target = values.empty, values.target_name
     for name, series in values.features.items():
-        lacking = np.isnan(series).all(axis=0)
+        lacking: BoolArray = np.asarray(np.isnan(series).all(axis=0))
         if series.shape[1] > 1:  # a task's own, and none is asked for where it has no target
             lacking &= ~nothing
         if lacking.all():
             yield Finding(STOPS, f"{name} has no value at all", f"leave {name} out")
         elif lacking.any():
-            yield Finding(
-                NOTE,
-                f"{name} is missing altogether for {lacking.sum():,} of {values.n_tasks:,} "
-                f"tasks, the first {values.tasks[int(np.argmax(lacking))]}",
-                "these are fitted without it, apart from the others",
-            )
+            what = f"{name} is missing altogether for {_some(lacking, values)}"
+            yield Finding(NOTE, what, "these are fitted without it, apart from the others")
     if nothing.all():
-        yield Finding(
-            STOPS, f"{values.target_name} has no value at all", "choose another target with -t"
-        )
+        what = f"{target} has no value at all"
+        yield Finding(STOPS, what, "choose another target with -t")
+    elif nothing.any() and leaves:
+        what = f"{nothing.sum():,} of {values.n_tasks:,} tasks have no {target}: masked"
+        yield Finding(NOTE, what, "they are left out of the fit")
     elif nothing.any():
-        first = values.tasks[int(np.argmax(nothing))]
-        what = f"{nothing.sum():,} of {values.n_tasks:,} tasks have no {values.target_name}"
-        if leaves:
-            yield Finding(NOTE, f"{what}: masked", "they are left out of the fit")
-        else:
-            yield Finding(
-                STOPS, f"{what}, the first {first}",
-                "leave them out with --masked leave, or drop them from the file",
-            )  # fmt: skip
+        what = _some(nothing, values, f" have no {target}")
+        do = "leave them out with --masked leave, or drop them from the file"
+        yield Finding(STOPS, what, do)
 
 
-def _constant(values: Values) -> Iterator[Finding]:
+def _some(tasks: BoolArray, values: Values, what: str = "") -> str:
+    """How many tasks these are, and the first of them."""
+    first = values.tasks[int(np.argmax(tasks))]
+    return f"{tasks.sum():,} of {tasks.size:,} tasks{what}, the first {first}"
+
+
+def _constant(values: Values) -> Findings:
     flat = doubts.never_changes(values.target)
     if flat.any():
         first = values.tasks[int(np.argmax(flat))]
-        yield Finding(
-            STOPS,
-            f"{values.target_name} never changes in {flat.sum():,} of {flat.size:,} series, the "
-            f"first that of {first}",
-            "leave these tasks out: there is nothing to explain",
-        )
+        what = f"{values.target_name} never changes in {flat.sum():,} of {flat.size:,} series"
+        do = "leave these tasks out: there is nothing to explain"
+        yield Finding(STOPS, f"{what}, the first that of {first}", do)
     for name, series in values.features.items():
-        yield from _harms(
-            doubts.flat_feature(name, doubts.never_changes(series), lambda: values.tasks, "task")
-        )
+        flat = doubts.never_changes(series)
+        yield from _harms(doubts.flat_feature(name, flat, lambda: values.tasks, "task"))
 
 
-def _gaps(values: Values) -> Iterator[Finding]:
-    if values.own_rows:
-        return
-    period, places = placed(values.samples)
+def _gaps(values: Values) -> Findings:
+    period, places = period_of(values.samples)
     for name, series in values.series.items():
         here = ~np.isnan(series).all(axis=0)
         gone = np.isnan(series[:, here])
@@ -707,62 +606,45 @@ def _gaps(values: Values) -> Iterator[Finding]:
         percent = f"{100 * share:.0f}%" if share >= 0.095 else f"{100 * share:.2g}%"
         length, task = _longest(gone, places)
         long = several(length, "row") if period is None else period.steps(length)
-        whose = np.flatnonzero(here)[task]
-        where = f" ({values.tasks[whose]})" if series.shape[1] > 1 else ""
-        yield Finding(
-            HARMS if share > 0.5 else NOTE,
-            f"{name} has gaps: {percent} of its values, the longest {long}{where}",
-            "gaps are left out, each pair of tasks compared on the rows both have",
-        )
+        where = f" ({values.tasks[np.flatnonzero(here)[task]]})" if series.shape[1] > 1 else ""
+        what = f"{name} has gaps: {percent} of its values, the longest {long}{where}"
+        do = "gaps are left out, each pair of tasks compared on the rows both have"
+        yield Finding(HARMS if share > 0.5 else NOTE, what, do)
 
 
-def _rows(values: Values) -> Iterator[Finding]:
+def _rows(values: Values) -> Findings:
     """Complete rows of each task against the number of parameters."""
     n_features = len(values.features)
-    complete = complete_rows(values)
-    has_target = ~values.empty
-    counts = complete.sum(axis=0)[has_target]
+    counts = complete_rows(values).sum(axis=0)[~values.empty]
     if not counts.size:
         return
-    least = n_features + 3
     if not counts.any():
-        yield Finding(
-            STOPS,
-            f"{values.target_name} and the features have no row in common: where the one has "
-            "values the others have none",
-            "check the periods of target and features",
-        )
+        what = f"{values.target_name} and the features have no row in common: where the one has "
+        do = "check the periods of target and features"
+        yield Finding(STOPS, f"{what}values the others have none", do)
         return
+    least = n_features + 3
     few = np.flatnonzero(counts < least)
-    first = values.tasks[int(np.flatnonzero(has_target)[few[0]])] if few.size else ""
     if few.size:
-        yield Finding(
-            HARMS,
-            f"{few.size:,} of {counts.size:,} tasks have fewer than {least} complete rows for "
-            f"{n_features} {plural('feature', n_features)}, the first {first} with "
-            f"{counts[few[0]]}",
-            "take fewer features, or use --solver ridge; these tasks lean on their neighbours",
-        )
+        first = values.tasks[int(np.flatnonzero(~values.empty)[few[0]])]
+        what = f"{few.size:,} of {counts.size:,} tasks have fewer than {least} complete rows for "
+        what += f"{n_features} {plural('feature', n_features)}, the first {first} with "
+        do = "take fewer features, or use --solver ridge; these tasks lean on their neighbours"
+        yield Finding(HARMS, f"{what}{counts[few[0]]}", do)
     middle = float(np.median(counts))
     if few.size < counts.size and middle < FEW_ROWS * (n_features + 1):
-        yield Finding(
-            HARMS,
-            f"there are {middle:.0f} complete rows per task for {n_features + 1} parameters: "
-            f"{middle - n_features - 1:.0f} degrees of freedom",
-            "try --solver ridge, or fewer features",
-        )
+        what = f"there are {middle:.0f} complete rows per task for {n_features + 1} parameters: "
+        what += f"{middle - n_features - 1:.0f} degrees of freedom"
+        yield Finding(HARMS, what, "try --solver ridge, or fewer features")
 
 
-def _collinear(values: Values) -> Iterator[Finding]:
+def _collinear(values: Values) -> Findings:
     same = list(doubts.same_variables(values.target_name, values.series))
     yield from _harms(same)
     worst = max(_conditions(values), default=0.0) if len(values.features) > 1 and not same else 0.0
     if worst > DOUBTFUL:
-        yield Finding(
-            HARMS,
-            f"features are nearly dependent: the condition number is up to {worst:.1g}",
-            "leave features out, or use --solver ridge",
-        )
+        what = f"features are nearly dependent: the condition number is up to {worst:.1g}"
+        yield Finding(HARMS, what, "leave features out, or use --solver ridge")
 
 
 def _conditions(values: Values) -> Iterator[float]:
@@ -781,16 +663,11 @@ def _conditions(values: Values) -> Iterator[float]:
         yield float((sizes[0] / max(sizes[-1], np.finfo(float).tiny)) ** 2)
 
 
-def _units(contents: Contents, values: Values) -> Iterator[Finding]:
-    if contents.form != "arrays":
-        return
+def _units(contents: Contents, values: Values) -> Findings:
     bare = [v.name for v in contents.variables if v.name in values.series and not v.units]
-    if bare:
-        yield Finding(
-            NOTE,
-            f"{listed(bare, 6)} ha{'s' if len(bare) == 1 else 've'} no units",
-            "set the attribute units, and results carry them",
-        )
+    if bare and contents.form == "arrays":
+        what = f"{listed(bare, 6)} ha{'s' if len(bare) == 1 else 've'} no units"
+        yield Finding(NOTE, what, "set the attribute units, and results carry them")
 
 
 def complete_rows(values: Values, *, target: bool = True) -> BoolArray:
@@ -799,8 +676,7 @@ def complete_rows(values: Values, *, target: bool = True) -> BoolArray:
     if target:
         complete &= np.isfinite(values.target)
     for series in values.features.values():
-        never = np.isnan(series).all(axis=0)
-        complete &= np.isfinite(series) | never
+        complete &= np.isfinite(series) | np.isnan(series).all(axis=0)
     return complete
 
 

@@ -25,20 +25,10 @@ from ctfa.labelled._words import error_columns
 MODEL = "model.ctfa"
 #: What `ctfa fit` writes; a folder with anything else in it is never replaced.
 FILES = (
-    "model.ctfa",
-    "regions.nc",
-    "regions.gpkg",
-    "regions.csv",
-    "coefficients.csv",
-    "coefficients.nc",
-    "windows.csv",
-    "merges.csv",
-    "errors.csv",
-    "errors.nc",
-    "skill.csv",
-    "report.html",
-    "run.toml",
-)
+    "model.ctfa", "regions.nc", "regions.gpkg", "regions.csv", "coefficients.csv",
+    "coefficients.nc", "windows.csv", "merges.csv", "errors.csv", "errors.nc", "skill.csv",
+    "report.html", "run.toml",
+)  # fmt: skip
 
 
 def write_results(fitted: Any, draft: Path, run: RunFile, folder: Path) -> None:
@@ -94,22 +84,26 @@ def merge_table(fitted: Any) -> Any:
 
 def error_table(fitted: Any) -> Any:
     """One row per task: its labels, its region, and its held-out error by each method."""
-    columns: dict[str, Any] = label_columns(fitted.tasks)
-    columns[fitted.tasks.group] = fitted.estimator.labels_
-    columns |= error_columns(fitted.held_out)
-    columns["gain"] = fitted.held_out.gain
-    return need("pandas").DataFrame(columns)
+    own = {fitted.tasks.group: fitted.estimator.labels_}
+    errors = error_columns(fitted.held_out) | {"gain": fitted.held_out.gain}
+    return need("pandas").DataFrame(label_columns(fitted.tasks) | own | errors)
 
 
 def skill_table(fitted: Any) -> Any:
     """Errors and skill of all rows, by season, by held-out block and by region, one row each."""
-    columns: dict[str, list[Any]] = {}
-    for by, names, errors in fitted.each_division():
-        for k, name in enumerate(names):
-            row = {"by": by, "part": name} | {key: values[k] for key, values in errors.items()}
-            for key, value in row.items():
-                columns.setdefault(key, []).append(value)
-    return need("pandas").DataFrame(columns)
+    every = [{"by": by} | row for by, rows in divisions(fitted).items() for row in rows]
+    return need("pandas").DataFrame(every)
+
+
+def divisions(fitted: Any) -> dict[str, list[dict[str, Any]]]:
+    """What each division of the held-out rows has in its parts, one row each."""
+    return {
+        by: [
+            {"part": name} | {key: values[k] for key, values in errors.items()}
+            for k, name in enumerate(names)
+        ]
+        for by, names, errors in fitted.each_division()
+    }
 
 
 def document(fitted: Any) -> dict[str, Any]:
@@ -117,28 +111,19 @@ def document(fitted: Any) -> dict[str, Any]:
     plan, judged = fitted.plan, fitted.held_out
     held_out = None
     if judged is not None:
+        first, zeros = next(iter(judged.errors)), {}
+        for name, words in judged.zero_words.items():
+            skill = judged.mean_skill(first, name)
+            zeros[name] = {"words": words, "error": judged.mean(name), "skill": skill}
+        each = divisions(fitted)
         held_out = {
             "how": judged.how,
             "error": {name: judged.mean(name) for name in judged.errors},
             "skill": {name: judged.mean_skill(name) for name in judged.errors},
             "reference": judged.reference,
-            "zeros": {
-                name: {
-                    "words": words,
-                    "error": judged.mean(name),
-                    "skill": judged.mean_skill(next(iter(judged.errors)), name),
-                }
-                for name, words in judged.zero_words.items()
-            },
+            "zeros": zeros,
             "persistence": judged.zero_words.get("persistence", f"none: {judged.before}"),
-            "skill_by": {
-                by: [
-                    {"part": name} | {key: values[k] for key, values in found.items()}
-                    for k, name in enumerate(names)
-                ]
-                for by, names, found in fitted.each_division()
-                if by in ("season", "block")
-            },
+            "skill_by": {by: each[by] for by in each if by in ("season", "block")},
         }
     return {
         "target": plan.target,
@@ -158,9 +143,8 @@ def load_run(run: Path) -> Any:
     """The fitted model of a run: its folder, or the model file itself."""
     path = run / MODEL if run.is_dir() else run
     if not path.exists():
-        if run.is_dir():
-            raise ValueError(f"{run} holds no {MODEL}: name a folder that ctfa fit wrote.")
-        raise ValueError(f"there is no {run}: name a folder that ctfa fit wrote.")
+        what = f"{run} holds no {MODEL}" if run.is_dir() else f"there is no {run}"
+        raise ValueError(f"{what}: name a folder that ctfa fit wrote.")
     try:
         return labelled.load(path)
     except ValueError as error:
@@ -237,14 +221,7 @@ class OutputFolder:
             raise ValueError(f"{self.given} is a file: name a folder with -o.")
         if self.path == Path.cwd():
             raise ValueError("-o is the folder you are in: name a new one, such as -o run.")
-        if self.path.is_dir():
-            self._refuse_what_is_there()
-        parent = next(p for p in self.path.parents if p.exists())
-        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            raise ValueError(f"{self.given} cannot be made: {parent} cannot be written to.")
-
-    def _refuse_what_is_there(self) -> None:
-        names = {entry.name for entry in self.path.iterdir()}
+        names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set()
         if names and not self.force:
             raise ValueError(
                 f"{self.given} exists and is not empty: name another folder, or add --force to "
@@ -256,3 +233,6 @@ class OutputFolder:
                 f"{self.given} also holds {foreign[0]}, which ctfa fit does not write, and is not "
                 "replaced: move that away, or name another folder."
             )
+        parent = next(p for p in self.path.parents if p.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+            raise ValueError(f"{self.given} cannot be made: {parent} cannot be written to.")

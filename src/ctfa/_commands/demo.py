@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, RidgeCV
@@ -34,16 +35,16 @@ Errors = Mapping[str, FloatArray]
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     try:
-        say(*run_demo(options.output, seed=options.seed).split("\n"))
-        say("", *write_page(options.output, seed=options.seed).split("\n"))
+        say(*_gauges(options.output, options.seed))
+        say("", *_basins(options.output, options.seed))
     except OSError as error:
         note(f"ctfa demo: cannot write to {options.output}: {error.strerror}")
         return 1
     return 0
 
 
-def run_demo(output: Path, *, seed: int = 0) -> str:
-    """Fit, compare with single-task regression, write the result, and return the summary."""
+def _gauges(output: Path, seed: int) -> Iterator[str]:
+    """Fit, compare with single-task regression, write the result, and say what came out."""
     gauges = make_gauges(n_years=N_TRAIN + 1000, random_state=seed)
     X, Y = gauges.data, gauges.target
     model = CTFARegressor()
@@ -57,52 +58,37 @@ def run_demo(output: Path, *, seed: int = 0) -> str:
         predicted = method.fit(X[:N_TRAIN], Y[:N_TRAIN]).predict(X[N_TRAIN:])
         errors[name] = np.mean((predicted - Y[N_TRAIN:]) ** 2, axis=0)
     _write(output, model, gauges, errors)
-    return "\n".join(_summary(model, gauges, errors, output))
+    yield from _summary(model, gauges, errors, output)
 
 
-def write_page(output: Path, *, seed: int = 0) -> str:
-    """Group the basins of a map, write the report page, and return what came out."""
+def _basins(output: Path, seed: int) -> Iterator[str]:
+    """Group the basins of a map, write the report page, and say what came out."""
     basins = make_basins(*BASINS, n_regions=8, random_state=seed)
-    title = f"River flow of {BASINS[0]} basins"
+    page, title = output / "report.html", f"River flow of {BASINS[0]} basins"
     labels = all(find_spec(name) is not None for name in ("xarray", "h5netcdf", "geopandas"))
-    page = (_labelled_page if labels else _plain_page)(basins, output / "report.html", title)
-    found = f"{BASINS[0]} basins on a map, each with its own weather\nThe page that tells which "
-    found += f"were merged, and why: {page}"
-    return f"{found}{_files(output, basins) if labels else ''}"
+    if labels:
+        data, places = basins.to_xarray(), basins.to_geopandas()
+        options: dict[str, Any] = {"aggregate": "pool", "title": title}
+        labelled.fit(data, target="flow", neighbours=places, **options).report(page)
+    else:  # the same without the libraries of labelled data: numbers in the place of names
+        neighbours = TargetAggregator(connectivity=basins.connectivity)
+        model = MultiInputCTFARegressor(basins.layout, targets=neighbours, aggregate="pool")
+        model.fit(basins.data, basins.target)
+        given = {"target": "flow", "task": "basin", "sample": "month", "names": basins.target_names}
+        both = basins.data, basins.target
+        write(model, page, data=both, places=basins.polygons, title=title, **given)
+    yield f"{BASINS[0]} basins on a map, each with its own weather"
+    yield f"The page that tells which were merged, and why: {page}"
+    if labels:
+        labelled.write(data, output / "basins.nc")
+        labelled.write(places, output / "basins.gpkg")
+        yield (
+            f"The same from files: ctfa fit {output / 'basins.nc'} -t flow --sample time "
+            f"--task basin --neighbours {output / 'basins.gpkg'} -o run"
+        )
 
 
-def _labelled_page(basins: Bunch, path: Path, title: str) -> Path:
-    fit = labelled.fit(
-        basins.to_xarray(),
-        target="flow",
-        neighbours=basins.to_geopandas(),
-        aggregate="pool",
-        title=title,
-    )
-    return fit.report(path)
-
-
-def _plain_page(basins: Bunch, path: Path, title: str) -> Path:
-    """The same without the libraries of labelled data: numbers in the place of names."""
-    neighbours = TargetAggregator(connectivity=basins.connectivity)
-    model = MultiInputCTFARegressor(basins.layout, targets=neighbours, aggregate="pool")
-    model.fit(basins.data, basins.target)
-    given = {"target": "flow", "task": "basin", "sample": "month", "names": basins.target_names}
-    data = (basins.data, basins.target)
-    return write(model, path, data=data, places=basins.polygons, title=title, **given)
-
-
-def _files(output: Path, basins: Bunch) -> str:
-    """Write the basins as files, and say what to do with them."""
-    labelled.write(basins.to_xarray(), output / "basins.nc")
-    labelled.write(basins.to_geopandas(), output / "basins.gpkg")
-    return (
-        f"\nThe same from files: ctfa fit {output / 'basins.nc'} -t flow --sample time "
-        f"--task basin --neighbours {output / 'basins.gpkg'} -o run"
-    )
-
-
-def _summary(model: CTFARegressor, gauges: Bunch, errors: Errors, output: Path) -> Iterable[str]:
+def _summary(model: CTFARegressor, gauges: Bunch, errors: Errors, output: Path) -> Iterator[str]:
     n_targets, n_features = len(gauges.target_names), len(gauges.feature_names)
     yield f"{n_targets} river gauges, {n_features} monthly features, {N_TRAIN} years to learn from"
     yield ""
@@ -143,20 +129,15 @@ def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Errors) ->
         "n_feature_means": [aggregator.n_groups_ for aggregator in model.features_],
     } | {name: float(error.mean()) for name, error in errors.items()}
     merges = zip(history.block, history.other, history.loss, history.size, strict=True)
+    found = enumerate(_effects(model, gauges))
+    effects = ((group, *one) for group, each in found for one in zip(*each, strict=True))
     texts = {
         "summary.json": json.dumps(summary, indent=2) + "\n",
         "targets.csv": csv_text(
             ("target", "group", *errors),
             zip(names, model.labels_, *errors.values(), strict=True),
         ),
-        "features.csv": csv_text(
-            ("group", "feature_mean", "coefficient"),
-            (
-                (group, *effect)
-                for group, found in enumerate(_effects(model, gauges))
-                for effect in zip(*found, strict=True)
-            ),
-        ),
+        "features.csv": csv_text(("group", "feature_mean", "coefficient"), effects),
         "merges.csv": csv_text(
             ("block", "other", "loss", "size"),
             ((names[block], names[other], loss, size) for block, other, loss, size in merges),

@@ -142,14 +142,13 @@ def _require_kind(fitted: Any, data: Any, path: Path) -> None:
     arrays, of_arrays = hasattr(data, "dims"), fitted.form.kind == "xarray"
     if arrays == of_arrays:
         return
-    is_a, fitted_to = "holds arrays", "a table"
-    content, with_what = "tables", "the same columns"
+    is_a, fitted_to, needed = "holds arrays", "a table", ("tables", "the same columns")
     if of_arrays:
         is_a, fitted_to = "is a table", f"arrays ({', '.join(fitted.plan.dims)})"
-        content, with_what = "arrays", "the features"
+        needed = "arrays", "the features"
     raise ValueError(
         f"{path} {is_a}, and the run was fitted to {fitted_to}: give a "
-        f"{either(one.name for one in common_formats(content))} file with {with_what}."
+        f"{either(one.name for one in common_formats(needed[0]))} file with {needed[1]}."
     )
 
 

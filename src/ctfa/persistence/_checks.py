@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import eq
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -99,15 +100,23 @@ def _require(holds: Any, what: str) -> None:
         raise damaged(what)
 
 
-def _has_shape(values: Any, shape: tuple[int, ...], kinds: str = "f") -> bool:
-    is_array = isinstance(values, np.ndarray) and values.dtype.kind in kinds
-    return is_array and values.shape == shape
+def _require_arrays(state: State, arrays: Mapping[str, str], **lengths: int) -> None:
+    """Refuse fields that are not arrays of the numbers and the lengths that belong there.
 
-
-def _require_shape(shape: tuple[int, ...], *arrays: Any, kinds: str = "f", of: str) -> None:
-    """Refuse arrays of another shape, or of other kinds of numbers."""
-    sound = all(_has_shape(array, shape, kinds) for array in arrays)
-    _require(sound, f"{of} are of other numbers, or have other shapes, than belong together")
+    ``{"f n k": "coef"}`` asks for numbers of kind f, n times k of them; F is finite f. A length
+    that is not given is that of the first array which has it, and ``units.scales`` is a field of
+    a field.
+    """
+    for shape, names in arrays.items():
+        kinds, *dims = shape.split()
+        for name in names.split():
+            field, *parts = name.split(".")
+            array = reduce(getattr, parts, state[field])
+            sound = isinstance(array, np.ndarray) and array.dtype.kind in kinds.lower()
+            sound = sound and array.ndim == len(dims)
+            sound = sound and all(map(eq, map(lengths.setdefault, dims, array.shape), array.shape))
+            _require(sound, f"{name} has other numbers, or another shape, than belong there")
+            _require(kinds != "F" or np.isfinite(array).all(), f"{name} is not of numbers")
 
 
 def _require_inside(positions: Any, least: int, n: int, what: str) -> None:
@@ -115,65 +124,65 @@ def _require_inside(positions: Any, least: int, n: int, what: str) -> None:
     _require(inside, f"{what} names something that is not there")
 
 
-def _is_finite(*arrays: Any) -> bool:
-    return all(bool(np.isfinite(array).all()) for array in arrays)
-
-
 def _partition(state: State) -> None:
-    labels = state["labels"]
-    _require_shape((np.size(labels),), labels, kinds="i", of="groups")
-    canonical = Partition(labels).labels
-    _require(np.array_equal(labels, canonical), "groups are not numbered by their first members")
+    _require_arrays(state, {"i n": "labels"})
+    canonical = Partition(state["labels"]).labels
+    sound = np.array_equal(state["labels"], canonical)
+    _require(sound, "groups are not numbered by their first members")
 
 
 def _history(state: State) -> None:
-    n, block, other, size = (state[name] for name in ("n_variables", "block", "other", "size"))
-    what, merges = "the columns of a history of merges", (np.size(block),)
-    _require_shape(merges, block, other, size, kinds="i", of=what)
-    _require_shape(merges, state["loss"], of=what)
-    _require_shape((n,), state["refused"], kinds="i", of=what)
-    _require_shape((n,), state["refused_loss"], of=what)
-    for positions, least in ((block, 0), (other, 0), (state["refused"], -1)):
-        _require_inside(positions, least, n, "a history of merges")
+    n, names = state["n_variables"], state["names"]
+    columns = {"i m": "block other size", "f m": "loss", "i n": "refused", "f n": "refused_loss"}
+    _require_arrays(state, columns, n=n)
+    for name, least in (("block", 0), ("other", 0), ("refused", -1)):
+        _require_inside(state[name], least, n, "a history of merges")
     sizes = [1] * n
-    for one, two, together in zip(block.tolist(), other.tolist(), size.tolist(), strict=True):
+    merges = (state[name].tolist() for name in ("block", "other", "size"))
+    for one, two, together in zip(*merges, strict=True):
         _require(one != two and sizes[one] and sizes[two], "something is merged twice")
         sizes[one] += sizes[two]
         sizes[two] = 0
         _require(together == sizes[one], "a merge has not the size of its members")
-    names = state["names"]
     _require(names is None or len(names) == n, "a history has names of others")
 
 
 def _curve(state: State) -> None:
-    n_limits, folds = np.size(state["max_loss"]), state["fold_errors"]
-    _require_shape((n_limits,), state["max_loss"], of="limits of a curve")
-    _require_shape((n_limits,), state["n_groups"], kinds="fi", of="groups of a curve")
-    _require_shape((len(folds), n_limits), folds, of="errors of a curve")
-    _require(0 <= state["chosen"] < n_limits, "a curve chooses a limit that is not there")
+    _require_arrays(state, {"f m": "max_loss", "fi m": "n_groups", "f k m": "fold_errors"})
+    inside = 0 <= state["chosen"] < state["max_loss"].size
+    _require(inside, "a curve chooses a limit that is not there")
 
 
 def _evidence(state: State) -> None:
     history, partition, gain = state["history"], state["partition"], state["gain"]
     n, merges = partition.n_variables, state["merges"]
-    sizes = history.n_variables, len(state["names"])
-    served = gain if state["served"] is None else state["served"]
-    known = {np.shape(each) for each in (state["signs"], *gain, *served)}
-    same = set(sizes) == {n} and known == {(n,)}
+    known = {np.shape(each) for each in (state["signs"], *gain, *(state["served"] or gain))}
+    same = history.n_variables == len(state["names"]) == n and known == {(n,)}
     _require(same, "the evidence is of other targets than the groups")
     made = len(merges) == len(history) and history.partition() == partition
     _require(made, "the evidence is of other merges than the groups")
     for merge in merges:
-        losers, total = merge.losers, merge.total
-        single = np.ndim(total.value) == 0 == np.ndim(total.standard_error)
-        _require(single and np.ndim(losers) == 1, "a merge gains for targets that are not there")
-        _require_inside(losers, 0, n, "a merge")
+        single = np.ndim(merge.total.value) == 0 == np.ndim(merge.total.standard_error)
+        sound = single and np.ndim(merge.losers) == 1
+        _require(sound, "a merge gains for targets that are not there")
+        _require_inside(merge.losers, 0, n, "a merge")
 
 
 def _lines(state: State) -> None:
-    levels, slopes, centre = state["levels"], state["slopes"], state["centre"]
+    # Of one series its level is a number, and its slopes are a vector.
+    levels, slopes, centre = (state[name] for name in ("levels", "slopes", "centre"))
+    finite = all(bool(np.isfinite(part).all()) for part in (levels, slopes, centre))
     same = np.shape(slopes) == np.shape(levels) + np.shape(centre)
-    _require(_is_finite(levels, slopes, centre) and same, "confounds are not numbers")
+    _require(finite and same, "confounds are not numbers")
+
+
+def _sums(state: State, kind: type = RunningSums) -> None:
+    """Refuse a model with sums of others than its features."""
+    sums = state.get("sums")
+    if sums is not None:
+        _require(isinstance(sums, kind), "a model keeps sums of another kind")
+        wide = sums.widths[1] if isinstance(sums, RunningSums) else sums.n_columns - 1
+        _require(wide == state["n_features_in_"], "a model keeps sums of other features")
 
 
 def _is_fitted(state: State, groups: str, others: str) -> bool:
@@ -183,7 +192,7 @@ def _is_fitted(state: State, groups: str, others: str) -> bool:
 
 
 def _targets(state: State) -> None:
-    _sums(state, RunningSums)
+    _sums(state)
     if not _is_fitted(state, "partition_", "labels_"):
         return
     partition = state["partition_"]
@@ -194,17 +203,15 @@ def _targets(state: State) -> None:
     for name in ("names", "column_labels", "target_names_in_"):
         _require(name not in state or len(state[name]) == n, f"{name} has a wrong length")
     if any(name in state for name in ("signs_", "offsets_", "scales_")):
-        signs, offsets, scales = state["signs_"], state["offsets_"], state["scales_"]
-        _require_shape((n,), signs, offsets, scales, of="units of targets")
-        sound = _is_finite(offsets, scales) and (scales > 0.0).all()
-        _require(sound, "targets have no units to be merged in")
-        _require((np.abs(signs) == 1.0).all(), "signs_ are not 1 and -1")
-    weights, means = state.get("target_weight_"), state.get("confounds_means_")
-    if weights is not None:
-        _require_shape((n,), weights, of="target_weight_")
-        _require(_is_finite(weights) and (weights > 0.0).all(), "target_weight_ are no weights")
+        _require_arrays(state, {"f n": "signs_", "F n": "offsets_ scales_"}, n=n)
+        _require((state["scales_"] > 0.0).all(), "targets have no units to be merged in")
+        _require((np.abs(state["signs_"]) == 1.0).all(), "signs_ are not 1 and -1")
+    if state.get("target_weight_") is not None:
+        _require_arrays(state, {"F n": "target_weight_"}, n=n)
+        _require((state["target_weight_"] > 0.0).all(), "target_weight_ are no weights")
+    means = state.get("confounds_means_")
     if means is not None:
-        _require_shape((n, np.size(means)), state["confounds_slopes_"], of="confounds_slopes_")
+        _require_arrays(state, {"f n k": "confounds_slopes_"}, n=n, k=np.size(means))
 
 
 def _features(state: State) -> None:
@@ -217,80 +224,65 @@ def _features(state: State) -> None:
 
 
 def _calibration(state: State) -> None:
-    n, n_groups = state["scale"].size, int(state["labels"].max(initial=-1)) + 1
-    of = "intervals"
-    _require_shape((n,), *(state[name] for name in ("scale", "level", "spread")), of=of)
-    _require_shape((n,), state["labels"], kinds="i", of=of)
-    _require_inside(state["labels"], 0, len(state["table"]), "errors of a group")
-    _require_shape((max(n_groups, 1), SCORES.size), state["table"], of=of)
-    known, slopes = state["known"], state["slopes"]
-    _require_shape((known.centre.size,), known.centre, known.unit, of=of)
-    _require_shape((slopes.size,), slopes, of=of)
-    _require(_is_finite(state["scale"], state["table"], slopes), f"{of} are not of numbers")
+    n_groups = max(int(state["labels"].max(initial=-1)) + 1, 1)
+    columns = {
+        "F n": "scale", "f n": "level spread", "i n": "labels", "F g q": "table", "F s": "slopes",
+        "f k": "known.centre known.unit",
+    }  # fmt: skip
+    _require_arrays(state, columns, g=n_groups, q=SCORES.size)
+    _require_inside(state["labels"], 0, n_groups, "errors of a group")
 
 
-def _of_calibration(state: State, n: int) -> None:
-    found = state.get("calibration_")
+def _served(state: State, features: Any, regressors: Any, trust: Any) -> int:
+    """Refuse a model whose groups, their models and intervals are not of its targets."""
+    partition, width = state["targets_"].partition_, state["n_features_in_"]
+    n, found = partition.n_variables, state.get("calibration_")
+    same = len(features) == partition.n_groups == len(regressors)
+    _require(same, "there is not one regressor for each group")
+    for reduced, regressor in zip(features, regressors, strict=True):
+        wide = reduced.partition_.n_groups
+        same = getattr(regressor, "n_features_in_", wide) == wide
+        _require(same, "a group's regressor has other features than the group")
+    _require_arrays({"trust": trust}, {"f n": "trust"}, n=n)
+    _require(((trust >= 0.0) & (trust <= 1.0)).all(), "trust_ is not a share for each target")
     same = found is None or (isinstance(found, Calibration) and found.scale.size == n)
     _require(same, "intervals are of other targets than the model")
-    if found is not None and found.slopes[2:].any():
-        known, width = found.known, state["n_features_in_"]
-        if known.layout is not None:
-            _require_shape((n, np.shape(known.layout)[-1]), known.layout, kinds="i", of="intervals")
-            _require_inside(known.layout, -1, width, "intervals")
+    if found is not None and found.slopes[2:].any() and found.known.layout is not None:
+        layout = found.known.layout
+        _require_arrays({"layout": layout}, {"i n k": "layout"}, n=n)
+        _require_inside(layout, -1, width, "intervals")
+    return int(n)
 
 
 def _regressor(state: State) -> None:
-    _container(state)
-    _sums(state, RunningSums)
+    _require_library(state, "container")
+    _sums(state)
     if not _is_fitted(state, "targets_", "regressors_"):
         return
-    partition = state["targets_"].partition_
-    n = partition.n_variables
-    _one_per_group(state["features_"], state["regressors_"], partition.n_groups)
-    _shares(state["trust_"], n)
-    _of_calibration(state, n)
+    n = _served(state, state["features_"], state["regressors_"], state["trust_"])
+    n_groups, width = state["targets_"].partition_.n_groups, state["n_features_in_"]
     for features in state["features_"]:
-        same = features.partition_.n_variables == state["n_features_in_"]
+        same = features.partition_.n_variables == width
         _require(same, "a group has other features than the model")
-    if state.get("single_models") is not None:
-        own = state["single_models"].targets
-        _require_shape((own.size,), own, kinds="i", of="models of single targets")
-        _require_inside(own, 0, n, "a model of a single target")
-        share = state["single_models"].share
-        sound = isinstance(share, float) and 0.0 <= share <= 1.0
+    single = state.get("single_models")
+    if single is not None:
+        _require_arrays(state, {"i m": "single_models.targets"})
+        _require_inside(single.targets, 0, n, "a model of a single target")
+        sound = isinstance(single.share, float) and 0.0 <= single.share <= 1.0
         _require(sound, "the share of groups' own models is not one")
-    added, width = state.get("deviations"), state["n_features_in_"]
-    if added is not None:
-        what = "what targets add to their groups"
-        _require_shape((partition.n_groups, width), added.group, of=what)
-        _require_shape((n, width), added.own, of=what)
-        _require_shape((n,), added.level, of=what)
-        _require_shape((width,), added.centre, of=what)
-        _require(_is_finite(*added), f"{what} is not of numbers")
+    if state.get("deviations") is not None:
+        columns = {"F g k": "group", "F n k": "own", "F n": "level", "F k": "centre"}
+        added = state["deviations"]._asdict()
+        _require_arrays(added, columns, n=n, g=n_groups, k=width)
     if "stability_" in state:
-        _require_shape((n, n), state["stability_"], of="stability_")
+        _require_arrays(state, {"f n n": "stability_"}, n=n)
 
 
-def _shares(trust: Any, n: int) -> None:
-    sound = _has_shape(trust, (n,)) and ((trust >= 0.0) & (trust <= 1.0)).all()
-    _require(sound, "trust_ is not a share for each target")
-
-
-def _one_per_group(features: Sequence[Any], regressors: Sequence[Any], n_groups: int) -> None:
-    same = len(features) == n_groups == len(regressors)
-    _require(same, "there is not one regressor for each group")
-    for reduced, regressor in zip(features, regressors, strict=True):
-        width = getattr(regressor, "n_features_in_", reduced.partition_.n_groups)
-        same = width == reduced.partition_.n_groups
-        _require(same, "a group's regressor has other features than the group")
-
-
-def _container(state: State) -> None:
+def _require_library(state: State, field: str, *others: str) -> None:
     """Refuse anything but a library of data frames: predictions import it by its name."""
-    library = state.get("container")
-    if library not in (None, "pandas", "polars"):
-        raise damaged(f"predictions cannot be handed to {shown(library)}")
+    library = state.get(field)
+    known = library is None or library in ("pandas", "polars", *others)
+    _require(known, f"predictions cannot be handed to {shown(library)}")
 
 
 def _pipeline(state: State) -> None:
@@ -299,27 +291,26 @@ def _pipeline(state: State) -> None:
 
 
 def _own_inputs(state: State) -> None:
-    _container(state)
-    _sums(state, RunningSums)
+    _require_library(state, "container")
+    _sums(state)
     if not _is_fitted(state, "targets_", "group_models"):
         return
-    layout, models, steps = state["layout_"], state["group_models"], state["deviations"]
-    partition, units = state["targets_"].partition_, state["units"]
-    n, slots = partition.n_variables, np.shape(layout)[-1]
-    _require_shape((n, slots), layout, kinds="i", of="layout_")
-    _require_inside(layout, -1, state["n_features_in_"], "layout_")
-    what = "models of own inputs"
-    _require_shape((partition.n_groups, slots), models.slots, kinds="b", of=what)
-    _require_shape((n, slots), models.has, steps.has, kinds="b", of=what)
-    _require_shape((n, slots), steps.coef, steps.centre, of=what)
-    _require_shape((n, slots + 1), models.centre, units.offsets, units.scales, of=what)
+    models, units = state["group_models"], state["units"]
+    n = _served(state, models.features, models.regressors, state["deviations"].trust)
+    n_groups, slots = state["targets_"].partition_.n_groups, np.shape(state["layout_"])[-1]
+    columns = {
+        "i n k": "layout_",
+        "b g k": "group_models.slots",
+        "b n k": "group_models.has deviations.has",
+        "f n k": "deviations.coef deviations.centre",
+        "f n m": "group_models.centre units.offsets units.scales",
+    }
+    _require_arrays(state, columns, n=n, g=n_groups, k=slots, m=slots + 1)
+    _require_inside(state["layout_"], -1, state["n_features_in_"], "layout_")
     # NaN is a slot that a target lacks.
     bounded = not (np.isinf(units.offsets).any() or np.isinf(units.scales).any())
     _require(bounded, "targets have no units to be merged in")
     _require(models.aggregate in ("mean", "pool"), "models of own inputs are of no known kind")
-    _one_per_group(models.features, models.regressors, partition.n_groups)
-    _shares(steps.trust, n)
-    _of_calibration(state, n)
     widths = [features.partition_.n_variables for features in models.features]
     same = np.array_equal(models.slots.sum(axis=1), widths)
     _require(same, "a group's features are not those of its slots")
@@ -328,7 +319,7 @@ def _own_inputs(state: State) -> None:
 def _pooled_space(state: State) -> None:
     arrays = [state[name] for name in ("root", "coordinates", "metric", "prediction")]
     arrays += state["pool"]
-    sound = all(isinstance(array, np.ndarray) for array in arrays) and _is_finite(*arrays)
+    sound = all(isinstance(array, np.ndarray) and np.isfinite(array).all() for array in arrays)
     _require(sound, "the evidence of tasks is not of numbers")
 
 
@@ -338,44 +329,28 @@ def _own_rows(state: State) -> None:
         return
     ids = state["task_ids"]
     require_apart(ids, (TOP, "task_ids"))  # predictions look them up
-    partition, width = state["targets_"].partition_, state["n_features_in_"]
-    n = partition.n_variables
+    n = _served(state, state["features_"], state["regressors_"], state["trust_"])
     _require(len(ids) == n == len(state["names"]), "there is not one id for each task")
-    what = "tasks with their own rows"
-    _require_shape((n,), state["offsets_"], state["trust_"], of=what)
-    _of_calibration(state, n)
-    _require_shape((n, width), state["coef_"], state["task_means"], of=what)
-    _one_per_group(state["features_"], state["regressors_"], partition.n_groups)
-
-
-def _sums(state: State, kind: type) -> None:
-    """Refuse a model with sums of others than its features."""
-    sums = state.get("sums")
-    if sums is not None:
-        _require(isinstance(sums, kind), "a model keeps sums of another kind")
-        wide = sums.widths[1] if isinstance(sums, RunningSums) else sums.n_columns - 1
-        _require(wide == state["n_features_in_"], "a model keeps sums of other features")
+    columns = {"f n": "offsets_", "f n k": "coef_ task_means"}
+    _require_arrays(state, columns, n=n, k=state["n_features_in_"])
 
 
 def _moments(state: State) -> None:
-    mean, cross = state["mean"], state["cross"]
-    width = np.size(mean)
     _require(state["n_samples"] > 0 < state["weight"], "sums are not of some rows")
-    _require_shape((width,), mean, of="sums")
-    _require_shape((width, width), cross, of="sums")
-    _require(_is_finite(mean, cross), "sums are those of no rows")
+    _require_arrays(state, {"F k": "mean", "F k k": "cross"})
 
 
 def _summary(state: State) -> None:
-    n, width, rows, sums = (state[name] for name in ("n_samples", "n_columns", "rows", "sums"))
-    if rows is None:
+    n, width, sums = state["n_samples"], state["n_columns"], state["sums"]
+    if state["rows"] is None:
         same = sums is not None and sums.n_samples == n and sums.mean.size == width
         _require(same, "sums are of other rows or columns")
         return
-    weights = state["weights"]
-    weighed = weights is None or (_has_shape(weights, (n,)) and (weights > 0.0).all())
-    _require_shape((n, width), rows, of="rows that are kept")
-    _require(sums is None and weighed and _is_finite(rows), "rows that are kept are no rows")
+    _require(sums is None, "rows that are kept are no rows")
+    _require_arrays(state, {"F n k": "rows"}, n=n, k=width)
+    if state["weights"] is not None:
+        _require_arrays(state, {"f n": "weights"}, n=n)
+        _require((state["weights"] > 0.0).all(), "rows that are kept are no rows")
 
 
 def _running_sums(state: State) -> None:
@@ -392,10 +367,9 @@ def _running_sums(state: State) -> None:
 
 def _task_sums(state: State) -> None:
     for (_, fold), part in state["classes"].items():
-        is_known = 0 <= fold < max(state["n_dealt"], 1)
-        _require(is_known, "sums of tasks are of other folds than they say")
-        same = part.n_columns == state["n_columns"]
-        _require(same, "sums of tasks are of other columns than they say")
+        inside = 0 <= fold < max(state["n_dealt"], 1)
+        same = inside and part.n_columns == state["n_columns"]
+        _require(same, "sums of tasks are of other folds or columns than they say")
     counted = all(n > 0 for n in state["arrived"].values())
     _require(counted, "sums have lost how many rows of each task came")
 
@@ -407,19 +381,18 @@ def _coordinates(state: State) -> None:
 
 
 def _tasks(state: State) -> None:
-    dims, kept = state["dims"], state["kept"]
+    dims = state["dims"]
     apart = len(set(dims)) == len(dims) <= MOST_FOLDINGS
     _require(apart, "tasks lie along too many dimensions, or along one twice")
-    _require_shape((np.size(kept),), kept, kinds="i", of="tasks")
-    _require_inside(kept, 0, math.prod(state["coords"].sizes[dim] for dim in dims), "a grid")
+    _require_arrays(state, {"i n": "kept"})
+    places = math.prod(state["coords"].sizes[dim] for dim in dims)
+    _require_inside(state["kept"], 0, places, "a grid")
 
 
 def _geometry(state: State) -> None:
-    bounds, wkb = state["offsets"], state["wkb"]
-    _require_shape((np.size(wkb),), wkb, kinds="u", of="outlines")
-    _require_shape((np.size(bounds),), bounds, kinds="i", of="outlines")
-    _require(bounds.size, "a map has no outlines")
-    ordered = bounds[0] == 0 and bounds[-1] == wkb.size and (np.diff(bounds) >= 0).all()
+    _require_arrays(state, {"u n": "wkb", "i m": "offsets"})
+    bounds, end = state["offsets"], state["wkb"].size
+    ordered = bounds.size and bounds[0] == 0 and bounds[-1] == end and (np.diff(bounds) >= 0).all()
     _require(ordered, "the outlines of a map do not follow each other")
 
 
@@ -433,15 +406,14 @@ def _labelled(state: State) -> None:
     _require(weights is None or len(weights) == n, "weights are of other tasks")
     found = state["coefficients"]
     if found is not None:
-        shape = (state["estimator"].n_groups_, len(found.names))
-        _require_shape(shape, found.value, of="coefficients")
-        if found.standard_error is not None:
-            _require_shape(shape, found.standard_error, of="coefficients")
+        with_errors = "" if found.standard_error is None else " coefficients.standard_error"
+        columns = {"f g k": f"coefficients.value{with_errors}"}
+        _require_arrays(state, columns, g=state["estimator"].n_groups_, k=len(found.names))
 
 
 def _form(state: State) -> None:
-    known = state["library"] in ("xarray", "pandas", "polars") and isinstance(state["kind"], str)
-    _require(known, "labelled data are of no known library")
+    _require(isinstance(state["kind"], str), "labelled data are of no known form")
+    _require_library(state, "library", "xarray")
 
 
 _CHECKS: dict[str, Callable[[State], None]] = {

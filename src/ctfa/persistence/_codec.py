@@ -8,8 +8,6 @@ and then ``{"same": id}``.
 from __future__ import annotations
 
 import io
-import math
-import re
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -102,62 +100,6 @@ def is_storable(dtype: np.dtype) -> bool:
     return dtype.kind in STORED and dtype.itemsize > 0 and dtype.char not in "gG"
 
 
-class ShelfWriter:
-    """Arrays laid end to end, by type, so that thousands of groups stay one file member.
-
-    A model of 30,000 targets holds some hundred thousand arrays of a few numbers each; as members
-    of a zip they would cost more than they hold.
-    """
-
-    def __init__(self) -> None:
-        self._parts: dict[str, list[bytes]] = {}  # by type
-        self._sizes: dict[str, int] = {}
-
-    def put(self, values: AnyArray, order: str) -> tuple[int, int]:
-        """Append an array; return the number of the long one and where in it this one begins."""
-        kind = values.dtype.str
-        start = self._sizes.get(kind, 0)
-        self._parts.setdefault(kind, []).append(values.tobytes(order))  # type: ignore[arg-type]
-        self._sizes[kind] = start + values.size
-        return list(self._parts).index(kind), start
-
-    def files(self) -> list[bytes]:
-        """The long arrays as files of numpy."""
-        files = []
-        for kind, parts in self._parts.items():
-            file = io.BytesIO()
-            header = {"descr": kind, "fortran_order": False, "shape": (self._sizes[kind],)}
-            np.lib.format.write_array_header_1_0(file, header)
-            files.append(b"".join([file.getvalue(), *parts]))
-        return files
-
-
-class ShelfReader:
-    """The long arrays, to take others from; each number is handed out once.
-
-    So a file cannot make more of its arrays than it holds.
-    """
-
-    def __init__(self, files: Sequence[bytes]) -> None:
-        self._arrays = [_long_array(file) for file in files]
-        self._left = [array.size for array in self._arrays]
-
-    def take(self, number: int, start: int, shape: Sequence[int], order: str) -> AnyArray:
-        """Copy out an array."""
-        if not 0 <= number < len(self._arrays):
-            raise damaged(f"it has no array {shown(number)}")
-        if len(shape) > MOST_DIRECTIONS:
-            raise damaged(f"an array has {len(shape):,} directions")
-        whole, size = self._arrays[number], prod(shape)
-        if min(shape, default=0) < 0 or start < 0 or start + size > whole.size:
-            raise damaged(f"an array of shape {shown(tuple(shape))} reaches beyond what is stored")
-        self._left[number] -= size
-        if self._left[number] < 0:
-            raise damaged("an array is used twice")
-        flat = whole[start : start + size].copy()
-        return flat.reshape(tuple(shape), order=order)  # type: ignore[call-overload,no-any-return]
-
-
 def _long_array(file: bytes) -> AnyArray:
     """One long array; anything but plain numbers and text is refused before it is looked at."""
     stream = io.BytesIO(file)
@@ -190,9 +132,6 @@ SAFE_INT = 2**53
 #: How many times what was read a file may mean by naming it again, and how much any file may. Each
 #: name costs one value and can mean two that are names again: sixty levels of that never end.
 MEANT_AGAIN, MEANT_ALWAYS = 8, 10**6
-#: Halves of characters.
-_HALVES = re.compile("[\ud800-\udfff]")
-_UNFINISHED: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -208,35 +147,43 @@ class Kind:
 
 @dataclass
 class Writer:
-    """Turns a value into a tree; raises for one that cannot be saved, and where it is."""
+    """Turns a value into a tree; raises for one that cannot be saved, and where it is.
 
+    Arrays are laid end to end, by type, so that thousands of groups stay one file member: a model
+    of 30,000 targets holds some hundred thousand arrays of a few numbers each, and as members of a
+    zip they would cost more than they hold.
+    """
+
+    scalars: tuple[Kind, ...]  # those that JSON would not keep exactly
     kinds: tuple[Kind, ...]
-    shelf: ShelfWriter = field(default_factory=ShelfWriter)
     depth: int = 0
     n_shared: int = 0
-    met: dict[int, Any] = field(default_factory=dict)
-    kept: list[Any] = field(default_factory=list)  # alive, so that no identity is used twice
+    #: What may be met again, alive so that no identity is used twice, and how it was written.
+    met: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     of_type: dict[type, Kind] = field(default_factory=dict)
+    arrays: dict[str, list[bytes]] = field(default_factory=dict)  # by type
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def write(self, value: Any, where: Place) -> Any:
         """Write one value."""
         if type(value) in SCALARS:
-            return _scalar(value)
+            found = next((kind for kind in self.scalars if kind.fits(value)), None)
+            return value if found is None else {found.tag: found.write(self, value, where)}
         kind = self.of_type.get(type(value)) or self._kind_of(value, where)
         if not kind.shared:
             return self._tagged(kind, value, where)
-        known = self.met.get(id(value))
-        if known is _UNFINISHED:
+        if id(value) not in self.met:
+            self.met[id(value)] = value, None
+            node = self._tagged(kind, value, where)
+            self.met[id(value)] = value, node
+            return node
+        known = self.met[id(value)][1]
+        if known is None:
             raise refused(value, where, " and holds itself")
-        if known is not None:
-            if "id" not in known:
-                known["id"] = self.n_shared
-                self.n_shared += 1
-            return {"same": known["id"]}
-        self.met[id(value)] = _UNFINISHED
-        self.kept.append(value)
-        self.met[id(value)] = node = self._tagged(kind, value, where)
-        return node
+        if "id" not in known:
+            known["id"] = self.n_shared
+            self.n_shared += 1
+        return {"same": known["id"]}
 
     def write_all(self, values: Any, where: Place) -> list[Any]:
         """Write several values, named by their positions."""
@@ -258,18 +205,38 @@ class Writer:
         self.depth -= 1
         return {kind.tag: written}
 
+    def put(self, values: AnyArray, order: str) -> tuple[int, int]:
+        """Append an array; return the number of the long one and where in it this one begins."""
+        kind = values.dtype.str
+        start = self.sizes.get(kind, 0)
+        self.arrays.setdefault(kind, []).append(values.tobytes(order))  # type: ignore[arg-type]
+        self.sizes[kind] = start + values.size
+        return list(self.arrays).index(kind), start
 
-@dataclass
+    def files(self) -> list[bytes]:
+        """The long arrays as files of numpy."""
+        files = []
+        for kind, parts in self.arrays.items():
+            file = io.BytesIO()
+            header = {"descr": kind, "fortran_order": False, "shape": (self.sizes[kind],)}
+            np.lib.format.write_array_header_1_0(file, header)
+            files.append(b"".join([file.getvalue(), *parts]))
+        return files
+
+
 class Reader:
-    """Turns a tree back into the value."""
+    """Turns a tree back into the value.
 
-    kinds: dict[str, Kind]
-    shelf: ShelfReader
-    schema: int
-    depth: int = 0
-    known: dict[int, tuple[Any, int]] = field(default_factory=dict)  # with how much each means
-    n_read: int = 0
-    n_again: int = 0
+    Each number of the long arrays is handed out once, so that a file cannot make more of its arrays
+    than it holds.
+    """
+
+    def __init__(self, kinds: dict[str, Kind], files: Sequence[bytes], schema: int) -> None:
+        self.kinds, self.schema, self.depth = kinds, schema, 0
+        self.known: dict[int, tuple[Any, int]] = {}  # with how much each means
+        self.n_read = self.n_again = 0
+        self._arrays = [_long_array(file) for file in files]
+        self._left = [array.size for array in self._arrays]
 
     def read(self, node: Any, where: Place) -> Any:
         """Read one value."""
@@ -319,14 +286,17 @@ class Reader:
         if self.n_again > MEANT_AGAIN * self.n_read + MEANT_ALWAYS:
             raise damaged(f"with {named(where)} it means far more values than it holds")
 
-
-def _scalar(value: Any) -> Any:
-    """A scalar, by a tag where JSON would not keep it exactly."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(value)}
-    if isinstance(value, str) and not value.isascii() and _HALVES.search(value):
-        # A reader of JSON would join them.
-        return {"text": value.encode("utf-8", "surrogatepass").hex()}
-    if isinstance(value, int) and abs(value) > SAFE_INT:
-        return {"int": hex(value)}
-    return value
+    def take(self, number: int, start: int, shape: Sequence[int], order: str) -> AnyArray:
+        """Copy out an array."""
+        if not 0 <= number < len(self._arrays):
+            raise damaged(f"it has no array {shown(number)}")
+        if len(shape) > MOST_DIRECTIONS:
+            raise damaged(f"an array has {len(shape):,} directions")
+        whole, size = self._arrays[number], prod(shape)
+        if min(shape, default=0) < 0 or start < 0 or start + size > whole.size:
+            raise damaged(f"an array of shape {shown(tuple(shape))} reaches beyond what is stored")
+        self._left[number] -= size
+        if self._left[number] < 0:
+            raise damaged("an array is used twice")
+        flat = whole[start : start + size].copy()
+        return flat.reshape(tuple(shape), order=order)  # type: ignore[call-overload,no-any-return]

@@ -7,8 +7,7 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +20,6 @@ from ctfa.persistence._codec import (
     Kind,
     PersistenceError,
     Reader,
-    ShelfReader,
     Writer,
     damaged,
     described,
@@ -29,7 +27,7 @@ from ctfa.persistence._codec import (
 )
 from ctfa.persistence._objects import OBJECTS, SAVED_WITH, name_of
 from ctfa.persistence._trial import try_out
-from ctfa.persistence._values import KINDS
+from ctfa.persistence._values import KINDS, SCALAR_KINDS
 
 SCHEMA = 4
 TREE, ARRAYS = "model.json", "arrays.npz"
@@ -44,8 +42,9 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 #: The most types of numbers and text, and what each entry of a zip's directory begins with.
 MOST_ARRAYS, _ENTRY = 10_000, b"PK\x01\x02"
 _KINDS: tuple[Kind, ...] = (*KINDS, *OBJECTS)
-_BY_TAG = {kind.tag: kind for kind in _KINDS}
+_BY_TAG = {kind.tag: kind for kind in (*SCALAR_KINDS, *_KINDS)}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+Room = Callable[[int], None]
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -122,7 +121,7 @@ def to_bytes(model: Any) -> bytes:
             f"save was given something {described(model)}: give an estimator of ctfa, such as a "
             "CTFARegressor, or a labelled fit. For other objects use joblib or skops."
         )
-    writer = Writer(_KINDS)
+    writer = Writer(SCALAR_KINDS, _KINDS)
     tree = {
         "format": "ctfa",
         "schema": SCHEMA,
@@ -131,7 +130,7 @@ def to_bytes(model: Any) -> bytes:
         "model": writer.write(model, TOP),
     }
     text = json.dumps(tree, allow_nan=False, separators=(",", ":"))
-    arrays = {f"{at}.npy": file for at, file in enumerate(writer.shelf.files())}
+    arrays = {f"{at}.npy": file for at, file in enumerate(writer.files())}
     # The arrays are compressed inside, and stored as they are.
     packed = _zipped(arrays)
     return _zipped({TREE: text.encode("ascii"), ARRAYS: packed}, stored=ARRAYS)
@@ -142,7 +141,7 @@ def from_stream(stream: IO[bytes], *, max_bytes: int | None = None) -> Any:
     try:
         size = stream.seek(0, os.SEEK_END)
         usual = min(MOST, max(ALWAYS, TIMES * size))
-        return _read(stream, size, _Room(usual if max_bytes is None else max_bytes))
+        return _read(stream, size, _room(usual if max_bytes is None else max_bytes))
     except PersistenceError:
         raise
     except MemoryError as error:
@@ -153,32 +152,30 @@ def from_stream(stream: IO[bytes], *, max_bytes: int | None = None) -> Any:
         raise damaged(f"{type(error).__name__}: {error}") from error
 
 
-@dataclass
-class _Room:
-    """What may still be unpacked."""
+def _room(allowed: int) -> Room:
+    """What takes account of what is unpacked, and refuses more than is allowed before it is."""
+    taken = 0
 
-    allowed: int
-    taken: int = 0
-
-    def take(self, n_bytes: int) -> None:
-        """Refuse what needs more than there is, before it is made."""
-        self.taken += n_bytes
-        if self.taken > self.allowed:
+    def take(n_bytes: int) -> None:
+        nonlocal taken
+        taken += n_bytes
+        if taken > allowed:
             raise PersistenceError(
-                f"This file unpacks to {self.taken:,} bytes or more, more than the "
-                f"{self.allowed:,} allowed: if you know where it comes from, "
-                f"load(path, max_bytes={2 * self.taken})."
+                f"This file unpacks to {taken:,} bytes or more, more than the {allowed:,} allowed: "
+                f"if you know where it comes from, load(path, max_bytes={2 * taken})."
             )
 
+    return take
 
-def _read(stream: IO[bytes], size: int, room: _Room) -> Any:
+
+def _read(stream: IO[bytes], size: int, take: Room) -> Any:
     if not zipfile.is_zipfile(stream):
         raise damaged("it is no zip file, or its end is missing")
     with zipfile.ZipFile(stream) as file:
-        names = _names(file, size, room)
+        names = _names(file, size, take)
         if TREE not in names:
             raise damaged(f"it has no {TREE}")
-        tree = _tree(_unpacked(file, TREE), room)
+        tree = _tree(_unpacked(file, TREE), take)
         versions = _require_schema(tree)
         if sorted(names) != sorted((TREE, ARRAYS)):
             raise damaged(f"it holds {', '.join(names)} instead of {TREE} and {ARRAYS}")
@@ -187,13 +184,13 @@ def _read(stream: IO[bytes], size: int, room: _Room) -> Any:
     if arrays.count(_ENTRY) > MOST_ARRAYS:
         raise damaged(f"{ARRAYS} has more members than there are types of numbers")
     with zipfile.ZipFile(io.BytesIO(arrays)) as file:
-        names = _names(file, len(arrays), room)
+        names = _names(file, len(arrays), take)
         wanted = [f"{at}.npy" for at in range(len(names))]
         if sorted(names) != sorted(wanted):
             raise damaged(f"{ARRAYS} holds members that ctfa does not write")
-        shelf = ShelfReader([_unpacked(file, name) for name in wanted])
+        reader = Reader(_BY_TAG, [_unpacked(file, name) for name in wanted], tree["schema"])
     del arrays
-    model = Reader(_BY_TAG, shelf, tree["schema"]).read(tree["model"], TOP)
+    model = reader.read(tree["model"], TOP)
     if name_of(type(model)) is None or isinstance(model, tuple):
         raise damaged("it holds no model")
     del tree
@@ -202,10 +199,10 @@ def _read(stream: IO[bytes], size: int, room: _Room) -> Any:
     return model
 
 
-def _names(file: zipfile.ZipFile, size: int, room: _Room) -> Sequence[str]:
+def _names(file: zipfile.ZipFile, size: int, take: Room) -> Sequence[str]:
     """Names of the members, once it is known that they unpack to no more than allowed."""
     members = file.infolist()
-    room.take(sum(member.file_size for member in members))
+    take(sum(member.file_size for member in members))
     if sum(member.compress_size for member in members) > size:
         raise damaged("its members are longer than the file, or lie over each other")
     for member in members:
@@ -229,11 +226,11 @@ def _unpacked(file: zipfile.ZipFile, name: str) -> bytes:
     return data
 
 
-def _tree(text: bytes, room: _Room) -> Any:
+def _tree(text: bytes, take: Room) -> Any:
     """What the text says, once it is known what it takes."""
     n_values = sum(text.count(sign) for sign in _SIGNS)
     # With one character beyond the first 256 all take up to four bytes.
-    room.take(BYTES_A_VALUE * n_values + (0 if text.isascii() else 4 * len(text)))
+    take(BYTES_A_VALUE * n_values + (0 if text.isascii() else 4 * len(text)))
     return json.loads(text, parse_constant=_no_constant)
 
 
@@ -244,8 +241,7 @@ def _require_schema(tree: Any) -> dict[str, str]:
     schema, versions = tree.get("schema"), tree.get("versions")
     if type(schema) is not int or schema < 1:
         raise damaged(f"{TREE} does not say which schema it follows")
-    known = isinstance(versions, dict) and all(type(v) is str for v in versions.values())
-    if not isinstance(versions, dict) or not known:
+    if not isinstance(versions, dict) or {*map(type, versions.values())} - {str}:
         raise damaged(f"{TREE} does not say which versions wrote it")
     if schema > SCHEMA:
         raise PersistenceError(

@@ -148,35 +148,38 @@ def _resolved(name: str) -> Any:
 
 #: What says with which versions a loaded model was saved.
 SAVED_WITH = "_saved_with"
-#: Fields of estimators in files of schema 1, which held attributes by the names they had then.
-SCHEMA_1 = {
-    "_centre": "task_means",
-    "_column": "task_column",
-    "_ids": "task_ids",
-    "_input_lines": "input_confounds",
-    "_is_vector": "one_target",
-    "_labels": "column_labels",
-    "_library": "container",
-    "_metadata_request": "routing",
-    "_models": "group_models",
-    "_pooled": "task_evidence",
-    "_singles": "single_models",
-    "_sklearn_output_config": "output",
-    "_steps": "deviations",
-}
-#: Those that have only lost an underscore.
-_SAME = (
-    "coordinates", "evidence", "metric", "names", "nearest", "pool", "prediction", "root", "sums",
-    "units",
-)  # fmt: skip
-SCHEMA_1 |= {f"_{name}": name for name in _SAME}
-#: Fields by the names they had up to schema 3.
-SCHEMA_3 = {
-    "baseline": "confounds",
-    "baseline_means_": "confounds_means_",
-    "baseline_slopes_": "confounds_slopes_",
-    "input_baseline": "input_confounds",
-}
+#: Fields of ours by the names that they had up to a schema.
+RENAMED = {
+    3: {
+        "baseline": "confounds",
+        "baseline_means_": "confounds_means_",
+        "baseline_slopes_": "confounds_slopes_",
+        "input_baseline": "input_confounds",
+    },
+    # Attributes, by the names they had then; most have only lost an underscore.
+    1: {
+        "_centre": "task_means",
+        "_column": "task_column",
+        "_ids": "task_ids",
+        "_input_lines": "input_confounds",
+        "_is_vector": "one_target",
+        "_labels": "column_labels",
+        "_library": "container",
+        "_metadata_request": "routing",
+        "_models": "group_models",
+        "_pooled": "task_evidence",
+        "_singles": "single_models",
+        "_sklearn_output_config": "output",
+        "_steps": "deviations",
+    }
+    | {
+        f"_{name}": name
+        for name in (
+            "coordinates", "evidence", "metric", "names", "nearest", "pool", "prediction", "root",
+            "sums", "units",
+        )
+    },
+}  # fmt: skip
 #: What judged merges in files of schemas 1 and 2, where None was least squares for these.
 JUDGES = {"ols": LinearRegression, "ridge": Ridge}
 LEAST_SQUARES = ("CTFARegressor", "CTFARegressorCV")
@@ -203,25 +206,19 @@ def _write_object(writer: Writer, value: Any, where: Place) -> Any:
 def _read_object(reader: Reader, node: Any, where: Place) -> Any:
     name, kind = node["class"], class_named(node["class"])
     state = {name: reader.read(part, (where, name)) for name, part in node["state"].items()}
-    is_ours = hasattr(kind, "__ctfa_restored__")
-    if reader.schema < 4 and name in OURS_BY_NAME:
-        state = {SCHEMA_3.get(name, name): part for name, part in state.items()}
+    is_estimator = hasattr(kind, "__ctfa_restored__")
+    if name in OURS_BY_NAME:
+        state = _up_to_date(name, kind, state, reader.schema)
+    elif not fields_of(kind):
+        _require_attributes(kind, state)
     if fields_of(kind):
-        for gone in GONE.get(name, ()):
-            state.pop(gone, None)
         state = _whole(kind, state)
         check_types(kind, state)
     else:
-        if is_ours and reader.schema == 1:
-            state = {SCHEMA_1.get(name, name): part for name, part in state.items()}
-        elif not is_ours:
-            _require_attributes(kind, state)
-        if is_ours and reader.schema < 3:
-            state = _up_to_date(name, kind, state)
         # Parameters that a later version has added have the value they were given then.
         state = _parameters(kind) | state
     check_state(name, state)
-    if is_ours:
+    if is_estimator:
         return kind.__ctfa_restored__(state)  # type: ignore[attr-defined]
     if issubclass(kind, tuple):
         return tuple.__new__(kind, state.values())
@@ -230,16 +227,22 @@ def _read_object(reader: Reader, node: Any, where: Place) -> Any:
     return value
 
 
-def _up_to_date(name: str, kind: type, state: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of schemas 1 and 2 as they are called now; predictions do not depend on these."""
-    if state.get("head") == "shrink":
-        state["head"] = "levels"
-    if "solver" in state:
-        judge = JUDGES.get(str(state.pop("solver")))
+def _up_to_date(name: str, kind: type, state: dict[str, Any], schema: int) -> dict[str, Any]:
+    """Fields of an older file as they are called now, and parameters that say what those said."""
+    for last, names in RENAMED.items():
+        if schema <= last:
+            state = {names.get(field, field): part for field, part in state.items()}
+    for gone in GONE.get(name, ()):
+        state.pop(gone, None)
+    if schema < 3:
+        # Predictions do not depend on these.
+        if state.get("head") == "shrink":
+            state["head"] = "levels"
+        judge = JUDGES.get(str(state.pop("solver", None)))
         if judge is not None and "regressor" in _parameters(kind):
             state["regressor"] = judge()
-    if name in LEAST_SQUARES and state.get("regressor") is None:
-        state["regressor"] = LinearRegression()
+        if name in LEAST_SQUARES and state.get("regressor") is None:
+            state["regressor"] = LinearRegression()
     return state
 
 
@@ -278,30 +281,19 @@ def _criteria() -> dict[str, Any]:
     return {loss.__name__: loss for loss in losses if hasattr(loss, "__name__")}
 
 
-def _is_criterion(value: Any) -> bool:
-    return any(criterion_of(value).loss is loss for loss in _criteria().values())
-
-
 def _read_criterion(reader: Reader, node: Any, where: Place) -> Any:
-    known = _criteria()
-    if not (isinstance(node, str) and node in known):
-        shown = repr(node[:100]) if isinstance(node, str) else f"of type {type(node).__name__}"
-        raise damaged(f"it holds the criterion {shown}, which this version does not know")
-    return known[node]
+    found = _criteria().get(node) if isinstance(node, str) else None
+    if found is None:
+        raise damaged(f"it holds the criterion {shown(node)}, which this version does not know")
+    return found
 
 
 OBJECTS = (
-    Kind(
-        "object",
-        lambda value: name_of(type(value)) is not None,
-        _write_object,
-        _read_object,
-        shared=True,
-    ),
+    Kind("object", lambda v: name_of(type(v)) is not None, _write_object, _read_object, True),
     Kind(
         "criterion",
-        _is_criterion,
-        lambda w, value, at: criterion_of(value).loss.__name__,
+        lambda v: any(criterion_of(v).loss is loss for loss in _criteria().values()),
+        lambda w, v, at: criterion_of(v).loss.__name__,
         _read_criterion,
     ),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
@@ -15,6 +17,7 @@ from scipy.interpolate import BSpline
 from ctfa.core.libraries import imported
 from ctfa.persistence._codec import (
     LONGEST_ENTRY,
+    SAFE_INT,
     SCALARS,
     Kind,
     Place,
@@ -31,6 +34,8 @@ from ctfa.persistence._codec import (
 SAME_HASH = 32
 #: Numbers that JSON has no form for.
 NOT_IN_JSON = {text: float(text) for text in ("nan", "inf", "-inf")}
+#: Halves of characters.
+HALVES = re.compile("[\ud800-\udfff]")
 #: What may be in a set, or name an entry of a dictionary.
 SIMPLE = SCALARS | {complex, bytes, datetime.date, datetime.datetime}
 #: Functions of numpy that transform targets and features, by name.
@@ -120,7 +125,7 @@ def _write_array(writer: Writer, value: Any, where: Place) -> Any:
         raise refused(value, where, f" and type {value.dtype}")
     # Products of matrices depend in their last bit on the order in memory.
     order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-    number, start = writer.shelf.put(value, order)
+    number, start = writer.put(value, order)
     return {"of": number, "at": start, "shape": shape, "order": order, "free": writeable}
 
 
@@ -135,7 +140,7 @@ def _read_array(reader: Reader, node: Any, where: Place) -> Any:
     else:
         if not all(type(part) is int for part in (node["of"], node["at"], *shape)):
             raise damaged(f"{named(where)} has no whole position and shape")
-        array = reader.shelf.take(node["of"], node["at"], shape, node["order"])
+        array = reader.take(node["of"], node["at"], shape, node["order"])
         reader.n_read += array.size
         if not array.size:  # of nothing there can be any number of rows
             reader.mean(prod(max(length, 1) for length in shape), where)
@@ -149,29 +154,27 @@ def _write_scalar(writer: Writer, value: Any, where: Place) -> Any:
         values = values.astype(f"{values.dtype.kind}1")
     if not is_storable(values.dtype):
         raise refused(value, where)
-    return list(writer.shelf.put(values, "C"))
+    return list(writer.put(values, "C"))
 
 
 def _read_scalar(reader: Reader, node: Any, where: Place) -> Any:
     number, start = node
     if type(number) is not int or type(start) is not int:
         raise damaged(f"{named(where)} has no whole position")
-    return reader.shelf.take(number, start, (1,), "C")[0]
+    return reader.take(number, start, (1,), "C")[0]
 
 
 def _write_sparse(writer: Writer, value: Any, where: Place) -> Any:
     kept = value.asformat(WRITTEN_AS[value.format])
     parts: tuple[Any, ...]
     if kept.format in COMPRESSED:
-        parts = (kept.data, kept.indices, kept.indptr)
+        parts = (kept.indices, kept.indptr)
     elif kept.format == "dia":
-        parts = (kept.data, kept.offsets)
-    else:
-        # Versions before 1.13 have no coords.
-        parts = (kept.data, *getattr(kept, "coords", (kept.row, kept.col)))
-    is_array = isinstance(value, sparse.sparray)
-    shape = list(map(int, value.shape))
-    return [value.format, is_array, shape, writer.write_all(parts, where)]
+        parts = (kept.offsets,)
+    else:  # versions before 1.13 have no coords
+        parts = getattr(kept, "coords", (kept.row, kept.col))
+    is_array, shape = isinstance(value, sparse.sparray), list(map(int, value.shape))
+    return [value.format, is_array, shape, writer.write_all((kept.data, *parts), where)]
 
 
 def _read_sparse(reader: Reader, node: Any, where: Place) -> Any:
@@ -183,10 +186,8 @@ def _read_sparse(reader: Reader, node: Any, where: Place) -> Any:
         raise damaged(f"{named(where)} has no whole shape")
     # Whatever is next done with a matrix costs a number for each row and column.
     reader.mean(sum(shape), where)
-    if stored == "coo":
-        found = make((data, tuple(parts)), shape=tuple(shape))
-    else:
-        found = make((data, *parts), shape=tuple(shape))
+    held = (data, tuple(parts)) if stored == "coo" else (data, *parts)
+    found = make(held, shape=tuple(shape))
     if stored in COMPRESSED:
         # Positions beyond the matrix would be read from memory that is not its own.
         found.check_format(full_check=True)
@@ -295,85 +296,56 @@ def _bounds(value: slice | range) -> tuple[Any, ...]:
     return value.start, value.stop, value.step
 
 
-def _as_json(
-    tag: str,
-    fits: Callable[[Any], bool],
-    write: Callable[[Any], Any],
-    read: Callable[[Any], Any],
-) -> Kind:
+Fits = Callable[[Any], bool]
+One = Callable[[Any], Any]
+
+
+def _as_json(tag: str, fits: Fits, write: One, read: One) -> Kind:
     """Values that are written as a text, or as numbers of their own."""
     return Kind(tag, fits, lambda w, value, at: write(value), lambda r, node, at: read(node))
 
 
-def _as_parts(
-    kind: type,
-    parts: Callable[[Any], Any],
-    make: Callable[[Iterable[Any]], Any],
-    tag: str | None = None,
-    **shared: bool,
-) -> Kind:
+def _as_parts(tag: str, kind: type, parts: One, make: One, **shared: bool) -> Kind:
     """Values of a type that are made of others."""
     return Kind(
-        kind.__name__ if tag is None else tag,
-        _exactly(kind),
+        tag, _exactly(kind),
         lambda w, value, at: w.write_all(parts(value), at),
-        lambda r, node, at: make(r.read_all(node, at)),
-        **shared,
-    )
+        lambda r, node, at: make(r.read_all(node, at)), **shared,
+    )  # fmt: skip
 
 
-def _never(value: Any) -> bool:
-    """Whether scalars are written by what follows: they are by a rule of their own."""
-    return False
-
-
+#: Scalars by a tag, where JSON would not keep them exactly.
+SCALAR_KINDS = (
+    _as_json("int", lambda v: type(v) is int and abs(v) > SAFE_INT, hex, lambda n: int(n, 16)),
+    _as_json("float", lambda v: type(v) is float and not math.isfinite(v),
+             repr, NOT_IN_JSON.__getitem__),
+    # A reader of JSON would join halves of characters.
+    _as_json("text", lambda v: type(v) is str and not v.isascii() and bool(HALVES.search(v)),
+             lambda v: v.encode("utf-8", "surrogatepass").hex(),
+             lambda n: bytes.fromhex(n).decode("utf-8", "surrogatepass")),
+)  # fmt: skip
 KINDS = (
-    _as_json("int", _never, hex, lambda node: int(node, 16)),
-    _as_json("float", _never, repr, lambda node: NOT_IN_JSON[node]),
-    _as_json("text", _never, str, lambda n: bytes.fromhex(n).decode("utf-8", "surrogatepass")),
     _as_json("bytes", _exactly(bytes), bytes.hex, bytes.fromhex),
-    _as_json("date", _exactly(datetime.date), datetime.date.isoformat, datetime.date.fromisoformat),
-    _as_json(
-        "datetime",
-        _is_datetime,
-        lambda value: [value.isoformat(), value.fold],
-        lambda node: datetime.datetime.fromisoformat(node[0]).replace(fold=node[1]),
-    ),
-    _as_json(
-        "timedelta",
-        _exactly(datetime.timedelta),
-        lambda value: [value.days, value.seconds, value.microseconds],
-        lambda node: datetime.timedelta(*node),
-    ),
-    _as_json(
-        "function",
-        lambda value: isinstance(value, np.ufunc) and FUNCTIONS.get(value.__name__) is value,
-        lambda value: value.__name__,
-        FUNCTIONS.__getitem__,
-    ),
-    _as_json(
-        "dtype",
-        lambda value: isinstance(value, np.dtype) and is_storable(value),
-        lambda value: value.str,
-        _type_named,
-    ),
-    _as_json(
-        "type",
-        lambda v: isinstance(v, type) and issubclass(v, np.generic) and is_storable(np.dtype(v)),
-        lambda value: np.dtype(value).str,
-        lambda node: _type_named(node).type,
-    ),
-    _as_parts(complex, lambda v: (v.real, v.imag), lambda parts: complex(*parts)),
-    _as_parts(list, iter, list, shared=True),
-    _as_parts(tuple, iter, tuple),
-    _as_parts(slice, _bounds, lambda parts: slice(*parts)),
-    _as_parts(
-        BSpline,
-        lambda value: (value.t, value.c, value.k, value.extrapolate, value.axis),
-        lambda parts: BSpline(*parts),
-        "spline",
-        shared=True,
-    ),
+    _as_json("date", _exactly(datetime.date),
+             datetime.date.isoformat, datetime.date.fromisoformat),
+    _as_json("datetime", _is_datetime, lambda v: [v.isoformat(), v.fold],
+             lambda n: datetime.datetime.fromisoformat(n[0]).replace(fold=n[1])),
+    _as_json("timedelta", _exactly(datetime.timedelta),
+             lambda v: [v.days, v.seconds, v.microseconds], lambda n: datetime.timedelta(*n)),
+    _as_json("function", lambda v: isinstance(v, np.ufunc) and FUNCTIONS.get(v.__name__) is v,
+             lambda v: v.__name__, FUNCTIONS.__getitem__),
+    _as_json("dtype", lambda v: isinstance(v, np.dtype) and is_storable(v),
+             lambda v: v.str, _type_named),
+    _as_json("type",
+             lambda v: isinstance(v, type) and issubclass(v, np.generic)
+             and is_storable(np.dtype(v)),
+             lambda v: np.dtype(v).str, lambda n: _type_named(n).type),
+    _as_parts("complex", complex, lambda v: (v.real, v.imag), lambda parts: complex(*parts)),
+    _as_parts("list", list, iter, list, shared=True),
+    _as_parts("tuple", tuple, iter, tuple),
+    _as_parts("slice", slice, _bounds, lambda parts: slice(*parts)),
+    _as_parts("spline", BSpline, lambda v: (v.t, v.c, v.k, v.extrapolate, v.axis),
+              lambda parts: BSpline(*parts), shared=True),
     Kind("range", _exactly(range), lambda w, v, at: w.write_all(_bounds(v), at), _read_range),
     Kind("dict", _exactly(dict), _write_dict, _read_dict, shared=True),
     Kind("set", _exactly(set), _write_set, _read_set, shared=True),
@@ -383,17 +355,9 @@ KINDS = (
     Kind("sparse", sparse.issparse, _write_sparse, _read_sparse, shared=True),
     Kind("index", _is_index, _write_index, _read_index, shared=True),
     Kind("frame", _of_pandas("DataFrame"), _write_frame, _read_frame, shared=True),
-    Kind(
-        "timestamp",
-        lambda value: _of_pandas("Timestamp")(value) and value.tzinfo is None,
-        lambda w, value, at: w.write(value.to_datetime64(), at),
-        lambda r, node, at: _pandas().Timestamp(r.read(node, at)),
-    ),
-    Kind(
-        "random",
-        _exactly(np.random.RandomState),
-        lambda w, value, at: w.write_all(value.get_state(), at),
-        _read_random,
-        shared=True,
-    ),
-)
+    Kind("timestamp", lambda v: _of_pandas("Timestamp")(v) and v.tzinfo is None,
+         lambda w, v, at: w.write(v.to_datetime64(), at),
+         lambda r, node, at: _pandas().Timestamp(r.read(node, at))),
+    Kind("random", _exactly(np.random.RandomState),
+         lambda w, v, at: w.write_all(v.get_state(), at), _read_random, shared=True),
+)  # fmt: skip
