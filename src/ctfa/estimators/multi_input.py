@@ -39,7 +39,6 @@ from ctfa.core.tasks.own_inputs import (
 )
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.estimators.cross_refits import choose_by_refits, evidence_of_refits, settle_by_refits
 from ctfa.estimators.evidence import MergeEvidence, own_evidence
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, searched_where_data_lie, whole
@@ -61,22 +60,14 @@ from ctfa.estimators.models import (
     slot_names,
     within_a_fold,
 )
-from ctfa.estimators.own_refits import OwnTold
-from ctfa.estimators.refits import (
-    FEWEST_FOLDS,
-    OnFolds,
-    Stop,
-    fewer_folds,
-    is_least_squares,
-    warn_stopped,
-)
+from ctfa.estimators.own_refits import OwnTold, find_groups_by_refits, tell
+from ctfa.estimators.refits import fewer_folds, is_least_squares
 from ctfa.estimators.search import (
     Choice,
     MergeProblem,
     choose,
     fewest_groups,
     keep_price,
-    leave_apart,
     pose,
     read_rule,
     settle,
@@ -412,48 +403,22 @@ class MultiInputCTFARegressor(TargetsRegressor):
         check.copy_input_names(self, aggregator)
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         ways = self._ways(aggregator, rule, series)
-        told = None
+        splits = None
         if series.n_tasks > 1 and (limit != -np.inf or rule.wishes.shape_groups):
             known = fewer_folds(aggregator.cv), sample, series.values[:, -1].T, groups
             splits = check.read_cut_folds(*known, needed=limit is None, refits=True)
-            chooses = limit is None or len(ways) > 1
-            told = self._tell(judge, series, rule, splits or [], ways, chooses=chooses)
-        self.aggregate_, self.aggregate_errors_ = ways[0], {}
-        points: Sequence[PathPoint] = []
-        folds: list[int] = []
-        if told is None:
-            check.refuse_unasked(rule.wishes, series.n_tasks)
-            leave_apart(aggregator, series.n_tasks)
-        else:
-            both = told.both
-            choice = choose_by_refits(both, both.folds, rule, aggregator, ways, limit)
-            if choice is not None:
-                self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
-            folds, points = settle_by_refits(
-                aggregator, both.fits(rule, self.aggregate_), both.folds, rule, choice,
-                None if targets.labels is None else targets.names,
-            )  # fmt: skip
+        make = partial(OwnTold.of_series, judge, series, rule, ways, self.n_jobs)
+        told = tell(make, splits or [], chooses=limit is None or len(ways) > 1)
+        labels = None if targets.labels is None else targets.names
+        found = find_groups_by_refits(
+            self, aggregator, rule, told, judge, targets.names, labels, ways, series.task_weights,
+            complete=series.is_complete,
+        )  # fmt: skip
+        self.aggregate_, self.aggregate_errors_ = found.aggregate, found.errors
         scaled, self._units = series.standardised(aggregator.scale)
         keep_units(aggregator, targets, *self._units.of_targets())
-        self.targets_ = aggregator
-        asks, on_folds = aggregator.regressor is None, None
-        partition = self.partition_
-        if told is not None and asks and self.n_groups_ < series.n_tasks:
-            try:
-                on_folds = told.on_folds(judge, self.aggregate_, folds, points, self.n_jobs)
-            except Stop:
-                warn_stopped("groups serve their members by themselves")
-        known_by = None if told is None else told.both.fits(rule, self.aggregate_).evidence
-        self.__dict__["_evidence"] = evidence_of_refits(
-            aggregator,
-            targets.names,
-            known_by,
-            on_folds,
-            head=self.head,
-            counts=series.task_weights,
-            crosswise=self.aggregate_ == "pool",
-            gappy=self.aggregate_ == "mean" and not series.is_complete,
-        )
+        self.targets_, partition, on_folds = aggregator, aggregator.partition_, found.on_folds
+        self.__dict__["_evidence"] = found.evidence
         names = slot_names(self.layout_, getattr(self, "feature_names_in_", None))
         rest = features, names, self.n_jobs
         models = fit_groups(scaled, partition, self.aggregate_, self.regressor, *rest)
@@ -469,46 +434,12 @@ class MultiInputCTFARegressor(TargetsRegressor):
                 self._trusted = fit_groups(
                     own, alone, "pool", self.regressor, None, names, self.n_jobs
                 )
-        self._calibrate_by_refits(sample, targets, told, folds, on_folds)
-
-    def _calibrate_by_refits(
-        self,
-        sample: check.Sample,
-        targets: check.Targets,
-        told: OwnTold | None,
-        folds: Sequence[int],
-        on_folds: OnFolds | None,
-    ) -> None:
-        """Intervals, from what the regressor that judged and serves said of held-out rows."""
-        asks = told is not None and self.targets_.regressor is None
-        if told is None or not asks or (on_folds is None and self.n_groups_ < len(self.layout_)):
-            return
-        trust = self.trust_ if self.head == "levels" else np.ones(len(self.layout_))
-        said = told.told(self.aggregate_, folds, on_folds, trust)
-        known = sample, targets.values, self.partition_.labels
-        self.calibration_ = calibrated_on_tables(*known, said, self.layout_)
-
-    def _tell(
-        self,
-        judge: Any,
-        series: Series,
-        rule: Rule,
-        splits: Sequence[Split],
-        ways: Sequence[str],
-        *,
-        chooses: bool,
-    ) -> OwnTold | None:
-        """What models say of rows that they have not seen; None where nobody is asked."""
-        if not splits:
-            return None
-        if chooses and len(splits) < FEWEST_FOLDS:
-            check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
-            chooses = False
-        try:
-            return OwnTold.of(judge, series, rule, splits, ways, self.n_jobs, chooses=chooses)
-        except Stop:
-            warn_stopped("every target stays by itself")
-            return None
+        trust = self.trust_ if self.head == "levels" else np.ones(series.n_tasks)
+        said = found.said(partition, trust)
+        if said is not None:
+            self.calibration_ = calibrated_on_tables(
+                sample, targets.values, partition.labels, said, self.layout_
+            )
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
@@ -931,8 +862,8 @@ def _posed_by_refits(
             f"{sample.n_samples} rows are too few to judge merges by models without a fold: give "
             "more, or judge by TargetAggregator(regressor=LinearRegression())."
         )
-    known = judge, series, rule, splits, (aggregate,), None
-    fits = OwnTold.of(*known, chooses=False).both.fits(rule, aggregate)
+    told = OwnTold.of_series(judge, series, rule, (aggregate,), None, splits, chooses=False)
+    fits = told.table.fits(rule, aggregate)
     return pose(rule, fits.space(), fits.variance)
 
 

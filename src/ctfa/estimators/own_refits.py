@@ -1,12 +1,14 @@
-"""Targets with inputs of their own, judged by the regressor that serves: in both ways at once.
+"""Merges of tasks with rows or inputs of their own, judged by the regressor that serves.
 
-Models of single targets are the same whether a group shares them or averages what they say, so one
-round of fits judges both.
+Every task is fitted once without each fold and once without each pair of folds, and its models are
+asked about the rows of all tasks: see ``Crosswise`` in ``core/tasks/out_of_fold.py``. Models of
+single targets are the same whether a group shares them or averages what they say, so for inputs of
+their own one round of fits judges both ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,79 +16,271 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa.core.criteria import TARGET_CRITERIA, TINY
+from ctfa.core.levels import Tempers
+from ctfa.core.members import Gain
+from ctfa.core.partition import Partition
 from ctfa.core.series import Series
-from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.tasks.crosswise import BothWays, Crosswise
-from ctfa.core.tasks.out_of_fold import OutOfFold
+from ctfa.core.tasks.base import PathPoint, Rule, mean_by, mean_of
+from ctfa.core.tasks.out_of_fold import Crosswise, OutOfFold
 from ctfa.core.tasks.own_inputs import OwnInputs, OwnRows, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
-from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.cross_refits import (
-    Units,
-    fit_and_ask,
-    groups_on_folds,
-    told_crosswise,
-    told_of_rows,
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.estimators.evidence import MergeEvidence, MergeSummary
+from ctfa.estimators.held_out import HeldOut
+from ctfa.estimators.refits import (
+    FEWEST_FOLDS,
+    GroupFit,
+    OnFolds,
+    Split,
+    Stop,
+    ask_groups,
+    first_fold,
+    fit_regressor,
+    run,
+    told_of_folds,
+    warn_stopped,
 )
-from ctfa.estimators.refits import OnFolds, Split, products_of, run
+from ctfa.estimators.search import (
+    Choice,
+    choose,
+    keep_price,
+    leave_apart,
+    pose,
+    settle,
+    smallest_error,
+)
+from ctfa.estimators.targets import EVEN, RATIOS, middle
+
+#: Numbers that are kept of what models say, of every row by the model of every task: half a
+#: gigabyte, with those of the folds. 400 tasks of 100 rows.
+MOST_TOLD = 2**24
+
+
+class Units(NamedTuple):
+    """What some rows say of all: what models take, and the targets in units of their own."""
+
+    inputs: FloatArray  # (n, D)
+    level: FloatArray  # (n,): of the target, without inputs
+    scale: FloatArray  # (T,)
+
+
+#: Units that rows to learn from give.
+Learn = Callable[[IntArray], Units]
+
+
+def units_of_rows(rows: TaskRows, train: IntArray) -> Units:
+    """Tasks that share a function differ in level and in nothing else: targets keep their unit."""
+    index, target = rows.index[train], rows.target[train]
+    weight = np.ones(train.size) if rows.weights is None else rows.weights[train]
+    levels = mean_by(index, target, weight, rows.n_tasks)
+    everybody = float(weight @ target) / max(float(weight.sum()), TINY)
+    levels = np.where(np.bincount(index, weight, rows.n_tasks) > 0.0, levels, everybody)
+    return Units(rows.inputs, levels[rows.index], np.ones(rows.n_tasks))
+
+
+def told_crosswise(
+    regressor: Any,
+    rows: TaskRows,
+    learn: Learn,
+    splits: Sequence[Split],
+    units: FloatArray,
+    n_jobs: int | None,
+    *,
+    chooses: bool,
+    has: BoolArray | None = None,
+) -> Crosswise:
+    """What models without a row's fold say of it; with those of pairs of folds, if one ``chooses``.
+
+    Rows that no fold leaves out are told of by nobody and left out here. ``has`` says which inputs
+    a task has, (T, D): of others its model knows nothing, and takes them to be at their means.
+    """
+    check.require_few_told(rows.index.size, rows.n_tasks, MOST_TOLD)
+    tell = partial(_tell, regressor, rows, learn, n_jobs, has)
+    whole = told_of_folds(tell, splits, rows.index.size, units, chooses=chooses)
+    assert whole.place is not None
+    return replace(whole, block=first_fold(splits, rows.index.size)[whole.place])
+
+
+def _tell(
+    regressor: Any,
+    rows: TaskRows,
+    learn: Learn,
+    n_jobs: int | None,
+    has: BoolArray | None,
+    asked: Sequence[Split],
+) -> list[Crosswise]:
+    """What the models of each split say of its rows."""
+    jobs, known = [], []
+    for train, test in asked:
+        units = learn(train)
+        target = (rows.target - units.level) / units.scale[rows.index]
+        order = train[np.argsort(rows.index[train], kind="stable")]
+        ends = np.cumsum(np.bincount(rows.index[train], minlength=rows.n_tasks))
+        of_task = np.split(order, ends[:-1])
+        inputs = units.inputs[np.concatenate((train, test))]
+        of_train = rows.index[train], _taken(rows.weights, train)
+        for task, mine in enumerate(of_task):
+            own = learnt(rows, units.inputs, target, mine)
+            known_to = inputs if has is None or has[task].all() else inputs * has[task]
+            jobs.append((_told_by, (regressor, own, known_to, *of_train, rows.n_tasks)))
+        # A task counts in means by its rows.
+        sizes = np.bincount(rows.index[train], of_train[1], rows.n_tasks).astype(float)
+        known.append((units, test, sizes))
+    done = run(jobs, check.called(regressor), n_jobs)
+    tables = []
+    for at, (units, test, sizes) in enumerate(known):
+        found = np.column_stack(done[at * rows.n_tasks : (at + 1) * rows.n_tasks])
+        lost = np.isnan(found).any(axis=0)
+        if lost.all():
+            # Not for want of rows: the error is the regressor's own.
+            function, arguments = max(
+                jobs[at * rows.n_tasks : (at + 1) * rows.n_tasks], key=lambda job: job[1][1][1].size
+            )
+            function(*arguments, raises=True)
+        found[:, lost] = 0.0
+        means, told = found[: rows.n_tasks], found[rows.n_tasks :]
+        np.fill_diagonal(means, 0.0)
+        index = rows.index[test]
+        told = (told - means[index]) * units.scale[index][:, None]
+        values, counts = rows.target[test] - units.level[test], np.where(lost, 0.0, sizes)
+        judges = _taken(rows.weights, test)
+        tables.append(Crosswise(values, told, index, counts, judges, place=test, means=means))
+    lost_first = int((tables[0].counts == 0.0).sum())
+    check.warn_of_tasks_without_models(lost_first, rows.n_tasks, regressor)
+    return tables
+
+
+#: Inputs, target, weights, and how many rows these stand for.
+Rows = tuple[FloatArray, FloatArray, FloatArray | None, int | None]
+
+
+def learnt(rows: TaskRows, inputs: FloatArray, target: FloatArray, at: IntArray) -> Rows:
+    """Some rows, as a regressor learns from them."""
+    n_samples = None if rows.counts is None else round(float(rows.counts[at].sum()))
+    return inputs[at], target[at], _taken(rows.weights, at), n_samples
+
+
+def _told_by(
+    regressor: Any,
+    own: Rows,
+    inputs: FloatArray,
+    index: IntArray,
+    weights: FloatArray | None,
+    n_tasks: int,
+    *,
+    raises: bool = False,
+) -> FloatArray:
+    """What a model says of the rows of each task to learn from, on average, and of those asked.
+
+    NaN where a task has too few rows for the regressor, such as five neighbours of four.
+    """
+    told = fit_and_ask(regressor, own, inputs, raises=raises)
+    mean = mean_by(index, told[: index.size], weights, n_tasks)
+    return np.concatenate((mean, told[index.size :]))
+
+
+def fit_and_ask(
+    regressor: Any, own: Rows, inputs: FloatArray, *, raises: bool = False
+) -> FloatArray:
+    """Predictions of a fresh model; NaN where it cannot be fitted to so few rows."""
+    try:
+        model = fit_regressor(regressor, *own)
+        told = np.asarray(model.predict(inputs), dtype=float).reshape(-1)
+        check.require_finite_judgement(told, model)
+    except ValueError:
+        if raises:
+            raise
+        return np.full(len(inputs), np.nan)
+    return told
+
+
+def stacked(told: Crosswise | None, partition: Partition) -> FloatArray:
+    """What is added to the targets of tasks about their levels where their rows are stacked.
+
+    Of the target of a task about its level the mean of what inputs explain there is gone. The
+    models of its group say what it was, in units of targets; without them it would be taken for a
+    level of the task's own, and a group whose tasks lie apart would learn from rows that are
+    shifted.
+    """
+    labels = partition.labels
+    if told is None or told.means is None:
+        return np.zeros(labels.size)
+    sums = partition.sum(told.means * told.counts)[np.arange(labels.size), labels]
+    added = mean_of(sums, partition.sum(told.counts[None])[0][labels])
+    return np.where(partition.sizes[labels] > 1, added, 0.0)
+
+
+class Dates(NamedTuple):
+    """Series whose complete rows are stacked, target after target."""
+
+    series: Series
+    row: IntArray  # (n,): row of the series of each that is stacked
+    scale: str
+    splits: Sequence[Split]  # of the rows of the series
 
 
 class OwnTold(NamedTuple):
-    """What models of targets said of rows that they had not seen, and of which rows that was."""
+    """What models of tasks said of rows that they had not seen, and of which rows that was."""
 
-    both: BothWays
-    rows: TaskRows  # complete rows of all targets, stacked
-    date: IntArray  # (n,): row of the series of each
-    series: Series
-    scale: str
-    units: FloatArray  # (L,)
-    splits: Sequence[Split]
+    table: Crosswise
+    rows: TaskRows  # of all tasks; the complete ones of all targets, where inputs are their own
+    learn: Learn
+    splits: Sequence[Split]  # of these rows
+    dates: Dates | None = None  # where inputs are their own
 
     @classmethod
-    def of(
+    def of_rows(
+        cls,
+        regressor: Any,
+        rows: TaskRows,
+        unit: float,
+        n_jobs: int | None,
+        splits: Sequence[Split],
+        *,
+        chooses: bool,
+    ) -> OwnTold:
+        """Fit every task without each fold, and each pair of them if one ``chooses``."""
+        learn = partial(units_of_rows, rows)
+        known = regressor, rows, learn, splits, np.full(rows.n_tasks, unit), n_jobs
+        return cls(told_crosswise(*known, chooses=chooses), rows, learn, splits)
+
+    @classmethod
+    def of_series(
         cls,
         regressor: Any,
         series: Series,
         rule: Rule,
-        splits: Sequence[Split],
         ways: Sequence[str],
         n_jobs: int | None,
+        splits: Sequence[Split],
         *,
         chooses: bool,
     ) -> OwnTold:
-        """Fit every target without each fold, and each pair of them if one ``chooses``."""
-        complete = OwnRows.of(series).complete
-        index, date = np.nonzero(complete)
-        inputs, target = _stacked(series, index, date)
+        """The same of targets with inputs of their own, for some ways of aggregating."""
+        index, date = np.nonzero(OwnRows.of(series).complete)
         weights = None if series.weights is None else series.weights[date]
-        rows = TaskRows(inputs, target, weights, index, series.n_tasks)
+        rows = TaskRows(*_stacked(series, index, date), weights, index, series.n_tasks)
         units = np.ones(series.n_tasks)
         if rule.scale == "standard":
             spread = OwnInputs(series).spread(rule.scale)
             units = np.where(spread > 0.0, spread, 1.0)
-        learn = partial(_units_of_series, series, rows, date, rule.scale)
+        dates = Dates(series, date, rule.scale, splits)
+        learn = partial(_units_of_series, dates, rows)
         of_rows = [_rows_of(date, split, series.n_rows) for split in splits]
         known = regressor, rows, learn, of_rows, units, n_jobs
         told = told_crosswise(*known, chooses=chooses, has=series.has)
-        tables: dict[str, Crosswise | OutOfFold] = {}
-        if "pool" in ways:
-            # Every input is about its mean: groups are stacked as they are.
-            folds = [
-                (_in_own_units(one, rule.scale), replace(asked, means=None))
-                for one, asked in told.folds
-            ]
-            tables["pool"] = replace(told, means=None, folds=folds)
-        if "mean" in ways:
-            in_table = partial(_table, series, rows, date)
-            every = np.unique(date[_places(told)])
-            folds_of_means = []
-            for (one, asked), (_, test) in zip(told.folds, splits, strict=True):
-                seen = None if one is None else in_table(one, np.unique(date[_places(one)]), None)
-                folds_of_means.append((seen, in_table(asked, test, units)))
-            whole = in_table(told, every, units)
-            tables["mean"] = replace(whole, folds=folds_of_means)
-        both = BothWays(tables, series.n_tasks)
-        return cls(both, rows, date, series, rule.scale, units, splits)
+
+        def both_ways(one: Crosswise, rows_of: IntArray | None) -> Crosswise:
+            """With what averages serve; every input is about its mean: stacks are as they are."""
+            averaged = _averaged(dates, rows, one, rows_of) if "mean" in ways else None
+            return replace(one, means=None, averaged=averaged)
+
+        folds = []
+        for (seen, asked), (_, test) in zip(told.folds, splits, strict=True):
+            own = seen if seen is None else both_ways(_in_own_units(seen, rule.scale), None)
+            folds.append((own, both_ways(asked, test)))
+        return cls(replace(both_ways(told, None), folds=folds), rows, learn, of_rows, dates)
 
     def on_folds(
         self,
@@ -96,82 +290,253 @@ class OwnTold(NamedTuple):
         points: Sequence[PathPoint],
         n_jobs: int | None,
     ) -> OnFolds:
-        """Fit groups that folds have found without them, as they will serve, and ask them."""
-        splits = [self.splits[fold] for fold in folds]
-        table = self.both.tables[aggregate]
-        if isinstance(table, OutOfFold):
-            table = replace(table, folds=[table.folds[fold] for fold in folds])
-            return self._means_on_folds(regressor, table, splits, points, n_jobs)
-        table = replace(table, folds=[table.folds[fold] for fold in folds])
-        learn = partial(_units_of_series, self.series, self.rows, self.date, self.scale)
-        of_rows = [_rows_of(self.date, split, self.series.n_rows) for split in splits]
-        return groups_on_folds(regressor, self.rows, learn, table, of_rows, points, n_jobs)
+        """Fit groups that folds have found without them, as they will serve, and ask them.
 
-    def _means_on_folds(
-        self,
-        regressor: Any,
-        told: OutOfFold,
-        splits: Sequence[Split],
-        points: Sequence[PathPoint],
-        n_jobs: int | None,
-    ) -> OnFolds:
+        A group has one model: what its own says stands for the mean of its members' as well.
+        """
+        tables = [self.table.folds[fold] for fold in folds]
+        if aggregate == "pool":
+            told = replace(self.table, folds=tables)
+            fits_of = partial(self._stacks, regressor, told, folds)
+            return ask_groups(regressor, told, fits_of, points, n_jobs)
+        assert self.table.averaged is not None
+        averaged = [(None, one.averaged) for _, one in tables if one.averaged is not None]
+        means = replace(self.table.averaged, folds=averaged)
+        of_means = partial(self._means, regressor, means, folds)
+        return ask_groups(regressor, means, of_means, points, n_jobs)
+
+    def _stacks(
+        self, regressor: Any, told: Crosswise, folds: Sequence[int], fold: int, point: PathPoint
+    ) -> Iterator[GroupFit]:
+        """Groups that share a function: the rows of all members, as ``stacked`` has them."""
+        rows, (train, test) = self.rows, self.splits[folds[fold]]
+        units, index = self.learn(train), self.rows.index
+        target = (rows.target - units.level) / units.scale[index]
+        target += stacked(told.folds[fold][1], point.partition)[index]
+
+        def serve(
+            mine: IntArray, theirs: IntArray, tables: Sequence[FloatArray], said: FloatArray
+        ) -> None:
+            weights, of_row = _taken(rows.weights, mine), index[test[theirs]]
+            level = mean_by(index[mine], said[: mine.size], weights, rows.n_tasks)[of_row]
+            for table in tables:
+                table[theirs] = np.nan_to_num(said[mine.size :] - level) * units.scale[of_row]
+
+        for members in point.partition.groups:
+            if members.size > 1:
+                mine = train[np.isin(index[train], members)]
+                theirs = np.flatnonzero(np.isin(index[test], members))
+                own = learnt(rows, units.inputs, target, mine)
+                both = units.inputs[np.concatenate((mine, test[theirs]))]
+                yield (fit_and_ask, (regressor, own, both)), partial(serve, mine, theirs)
+
+    def _means(
+        self, regressor: Any, told: OutOfFold, folds: Sequence[int], fold: int, point: PathPoint
+    ) -> Iterator[GroupFit]:
         """Groups that are averaged: the model of the mean target on mean inputs."""
-        jobs: list[Any] = []
-        found = []
-        for fold, ((train, test), point) in enumerate(zip(splits, points, strict=True)):
-            known, units = self.series.take(train).standardised(self.scale)
-            other = self.series.take(test).in_units(units)
-            grouped = mean_series(known, point.partition)
-            asked = mean_inputs(other, known.has, point.partition).values
-            for group, members in enumerate(point.partition.groups):
-                if members.size < 2:
-                    continue
-                slots = grouped.has[group]
-                values = grouped.values[group]
-                learnt = np.concatenate((values[:-1][slots], values[-1:]))
-                kept = ~np.isnan(learnt).any(axis=0)
-                weights = None if known.weights is None else known.weights[kept]
-                rows = learnt[:-1, kept].T, learnt[-1, kept], weights, None
-                inputs = asked[group, :-1][slots].T
-                whole = ~np.isnan(inputs).any(axis=1)
-                jobs.append((fit_and_ask, (regressor, rows, inputs[whole])))
-                levels = other.values[members, -1] * units.scales[members, -1:]
-                found.append((fold, members, whole, levels.T, units.scales[members, -1]))
-        done = run(jobs, check.called(regressor), n_jobs)
-        by_group = [asked.told.copy() for _, asked in told.folds]
-        for (fold, members, whole, about, scale), said in zip(found, done, strict=True):
-            level = told.folds[fold][1].values[:, members] - about
+        assert self.dates is not None
+        (train, test), series = self.dates.splits[folds[fold]], self.dates.series
+        known, units = series.take(train).standardised(self.dates.scale)
+        other = series.take(test).in_units(units)
+        grouped = mean_series(known, point.partition)
+        inputs = mean_inputs(other, known.has, point.partition).values
+        values = told.folds[fold][1].values
+
+        def serve(
+            members: IntArray, whole: BoolArray, tables: Sequence[FloatArray], said: FloatArray
+        ) -> None:
+            scale = units.scales[members, -1]
+            level = values[:, members] - (other.values[members, -1] * scale[:, None]).T
             mean = np.full((whole.size, 1), np.nan)
             mean[whole, 0] = said
-            served, own = level + mean * scale, by_group[fold][:, members]
-            by_group[fold][:, members] = np.where(np.isnan(served), own, served)
-        tables = [
-            [asked.told, one, one] for (_, asked), one in zip(told.folds, by_group, strict=True)
-        ]
-        sums = [
-            products_of(asked, three) for (_, asked), three in zip(told.folds, tables, strict=True)
-        ]
-        weight, products = zip(*sums, strict=True)
-        return OnFolds(np.array(weight), np.stack(products, axis=2), tables)
+            served = level + mean * scale
+            for table in tables:
+                table[:, members] = np.where(np.isnan(served), table[:, members], served)
 
-    def told(
+        for group, members in enumerate(point.partition.groups):
+            if members.size > 1:
+                slots, mean = grouped.has[group], grouped.values[group]
+                learnt_from = np.concatenate((mean[:-1][slots], mean[-1:]))
+                kept = ~np.isnan(learnt_from).any(axis=0)
+                weights = _taken(known.weights, kept)
+                own = learnt_from[:-1, kept].T, learnt_from[-1, kept], weights, None
+                asked = inputs[group, :-1][slots].T
+                whole = ~np.isnan(asked).any(axis=1)
+                yield (fit_and_ask, (regressor, own, asked[whole])), partial(serve, members, whole)
+
+    def said(
         self, aggregate: str, folds: Sequence[int], on_folds: OnFolds | None, trust: FloatArray
     ) -> list[tuple[IntArray, FloatArray]]:
-        """What serves targets said of the rows of each fold, a column each; and which these are."""
-        asked = [self.both.tables[aggregate].folds[fold][1] for fold in folds]
-        tests = [self.splits[fold][1] for fold in folds]
-        if aggregate == "mean":
-            said = [one.told for one in asked]
-            said = said if on_folds is None else on_folds.told(trust, 1.0)
-            return list(zip(tests, said, strict=True))
+        """What serves tasks said of the rows of each fold, which it had not seen; which these are.
+
+        Members' own models, mixed with their groups' by ``trust`` where folds have found groups. Of
+        inputs of their own a table of the rows of the series, a column for each target.
+        """
+        asked = [self.table.folds[fold][1] for fold in folds]
+        if aggregate == "mean" and self.dates is not None:
+            tests = [self.dates.splits[fold][1] for fold in folds]
+            own = [one.averaged.told for one in asked if one.averaged is not None]
+            told = own if on_folds is None else on_folds.told(trust, 1.0)
+            return list(zip(tests, told, strict=True))
         found = []
-        for test, (place, one) in zip(
-            tests, told_of_rows(self.rows, asked, on_folds, trust), strict=True
-        ):
-            table = np.full((self.series.n_rows, self.series.n_tasks), np.nan)
-            table[self.date[place], self.rows.index[place]] = one
-            found.append((test, table[test]))
+        for at, (one, fold) in enumerate(zip(asked, folds, strict=True)):
+            said, place = one.alone, self.splits[fold][1]
+            if on_folds is not None:
+                said = said + trust[one.index] * (on_folds.tables[at][2] - said)
+            said = self.rows.target[place] - one.values + said
+            if self.dates is not None:
+                test = self.dates.splits[fold][1]
+                table = np.full((self.dates.series.n_rows, self.rows.n_tasks), np.nan)
+                table[self.dates.row[place], self.rows.index[place]] = said
+                place, said = test, table[test]
+            found.append((place, said))
         return found
+
+
+def tell(make: Callable[..., OwnTold], splits: Sequence[Split], *, chooses: bool) -> OwnTold | None:
+    """What models say of rows that they have not seen; None where nobody is asked."""
+    if not splits:
+        return None
+    if chooses and len(splits) < FEWEST_FOLDS:
+        check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
+        chooses = False
+    try:
+        return make(splits, chooses=chooses)
+    except Stop:
+        warn_stopped("every target stays by itself")
+        return None
+
+
+class Refitted(NamedTuple):
+    """Groups that were found so, and how they do on rows that they have not seen."""
+
+    told: OwnTold | None
+    aggregate: str
+    errors: dict[str, float]  # held-out error of the best of each way of aggregating
+    folds: Sequence[int]  # those that can tell
+    on_folds: OnFolds | None
+    evidence: MergeEvidence
+
+    def said(
+        self, partition: Partition, trust: FloatArray
+    ) -> list[tuple[IntArray, FloatArray]] | None:
+        """What serves tasks said of held-out rows; None where nobody has been asked about these."""
+        is_merged = partition.n_groups < partition.n_variables
+        if self.told is None or (is_merged and self.on_folds is None):
+            return None
+        return self.told.said(self.aggregate, self.folds, self.on_folds, trust)
+
+
+def find_groups_by_refits(
+    model: Any,
+    aggregator: Any,
+    rule: Rule,
+    told: OwnTold | None,
+    judge: Any,
+    names: Sequence[str],
+    labels: Sequence[str] | None,
+    ways: Sequence[str] = ("pool",),
+    counts: FloatArray | None = None,
+    *,
+    complete: bool = True,
+) -> Refitted:
+    """Merge by predictions of rows that a regressor was not fitted to, and ask the groups of folds.
+
+    ``labels`` are the names where tasks had any; they count by ``counts`` where groups have means.
+    """
+    aggregate, errors, folds = ways[0], {}, list[int]()
+    on_folds = fits = None
+    if told is None:
+        check.refuse_unasked(rule.wishes, len(names))
+        leave_apart(aggregator, len(names))
+    else:
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
+        choice = _choose(told.table, rule, aggregator.cv, ways, limit)
+        if choice is not None:
+            aggregate, errors = choice.aggregate, choice.errors
+        fits = told.table.fits(rule, aggregate)
+        max_loss = limit
+        if max_loss is None:
+            max_loss = EVEN if choice is None else choice.max_loss
+        point = settle(aggregator, pose(rule, fits.space(), fits.variance), max_loss, labels)
+        keep_price(aggregator, rule, choice)
+        folds = [*range(len(told.splits))]
+        points: Sequence[PathPoint] = [point] * len(folds)
+        if limit is None and choice is not None:
+            aggregator.cv_curve_, points = choice.curve, choice.points
+            folds = np.flatnonzero(told.table.is_known).tolist()
+        if aggregator.regressor is None and aggregator.n_groups_ < len(names):
+            try:
+                on_folds = told.on_folds(judge, aggregate, folds, points, model.n_jobs)
+            except Stop:
+                warn_stopped("groups serve their members by themselves")
+    averages = aggregate == "mean"
+    evidence = _evidence(
+        aggregator, names, fits, on_folds, model.head, counts,
+        crosswise=not averages, gappy=averages and not complete,
+    )  # fmt: skip
+    asked = told if aggregator.regressor is None else None
+    return Refitted(asked, aggregate, errors, folds, on_folds, evidence)
+
+
+def _choose(
+    told: Crosswise, rule: Rule, cv: Any, ways: Sequence[str], limit: float | None
+) -> Choice | None:
+    """Choose the limit, where none is given, and the way; None where nothing is to be chosen."""
+    if not any(told.is_known) or (limit is not None and len(ways) == 1):
+        return None
+    choice = choose(
+        told,
+        rule,
+        [(number,) for number in range(len(told.folds))],
+        smallest_error(middle),
+        cv=cv,
+        limits=RATIOS if limit is None else (limit,),
+        aggregates=ways,
+        n_jobs=None,
+    )
+    return choice if limit is None or choice is None else choice._replace(curve=None)
+
+
+def _evidence(
+    aggregator: Any,
+    names: Sequence[str],
+    fits: Any,
+    on_folds: OnFolds | None,
+    head: str,
+    counts: FloatArray | None,
+    *,
+    crosswise: bool,
+    gappy: bool,
+) -> MergeEvidence:
+    """What is known of every merge, and of what tasks are served with on blocks of rows."""
+    partition = aggregator.partition_
+    gain, served, merges = Gain(*np.zeros((2, partition.n_variables))), None, []
+    is_held_out = on_folds is not None and aggregator.cv_curve_ is not None
+    if fits is not None:
+        gain = fits.members.gain_over_single(partition)
+        merges = [
+            MergeSummary.of(made.total, made.members, made.gain, made.f_statistic, made.f_star)
+            for made in fits.members.along(aggregator.history_)
+        ]
+        if is_held_out:
+            merges = [merge._replace(score=float(merge.total.value)) for merge in merges]
+    if on_folds is not None:
+        gain = _gain_on_folds(on_folds, on_folds.group, partition)
+        if head == "levels":
+            mixed = on_folds.served(*on_folds.mixture(partition, counts))
+            served = _gain_on_folds(on_folds, mixed, partition)
+    return MergeEvidence.of(
+        aggregator, names, merges, gain, served=served, held_out=is_held_out,
+        refitted=True, crosswise=crosswise, gappy=gappy,
+    )  # fmt: skip
+
+
+def _gain_on_folds(on_folds: OnFolds, served: FloatArray, partition: Partition) -> Gain:
+    errors = on_folds.alone[:, None], served[:, None]
+    nothing = np.empty((0, partition.n_variables))
+    seen = HeldOut((None,), on_folds.weight, *errors, nothing, nothing, np.empty(0))
+    return seen.gain(Tempers(), partition)
 
 
 def _stacked(series: Series, index: IntArray, date: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -183,55 +548,45 @@ def _stacked(series: Series, index: IntArray, date: IntArray) -> tuple[FloatArra
 
 def _rows_of(date: IntArray, split: Split, n_rows: int) -> Split:
     """Stacked rows of both sides of a split of the dates."""
-    sides = []
-    for side in split:
-        mask = np.zeros(n_rows, dtype=bool)
-        mask[side] = True
-        sides.append(np.flatnonzero(mask[date]))
-    return sides[0], sides[1]
+    train, test = (np.flatnonzero(np.isin(np.arange(n_rows), side)[date]) for side in split)
+    return train, test
 
 
-def _units_of_series(
-    series: Series, rows: TaskRows, date: IntArray, scale: str, train: IntArray
-) -> Units:
+def _units_of_series(dates: Dates, rows: TaskRows, train: IntArray) -> Units:
     """Every series in its own units, found on the dates of some stacked rows."""
-    units = series.take(np.unique(date[train])).standardised(scale, overwrite=True)[1]
-    inputs, target = _stacked(series.in_units(units), rows.index, date)
+    known = dates.series.take(np.unique(dates.row[train]))
+    units = known.standardised(dates.scale, overwrite=True)[1]
+    inputs, target = _stacked(dates.series.in_units(units), rows.index, dates.row)
     scales = units.scales[:, -1]
     return Units(inputs, rows.target - target * scales[rows.index], scales)
 
 
-def _in_own_units(told: Crosswise | None, scale: str) -> Crosswise | None:
+def _in_own_units(told: Crosswise, scale: str) -> Crosswise:
     """The same in units of each target that its rows give."""
-    if told is None or scale != "standard":
+    if scale != "standard":
         return told
-    count = np.maximum(np.bincount(told.index, told.rows, told.n_tasks), 1e-300)
-    rows = np.ones(told.index.size) if told.rows is None else told.rows
-    spread = np.sqrt(np.bincount(told.index, rows * told.values**2, told.n_tasks) / count)
+    spread = np.sqrt(mean_by(told.index, told.values**2, told.rows, told.n_tasks))
     return replace(told, units=np.where(spread > 0.0, spread, 1.0))
 
 
-def _places(told: Crosswise) -> IntArray:
-    assert told.place is not None
-    return told.place
+def _averaged(dates: Dates, rows: TaskRows, told: Crosswise, asked: IntArray | None) -> OutOfFold:
+    """What models of their own say of targets, a row a date; NaN where they are not complete.
 
-
-def _table(
-    series: Series,
-    rows: TaskRows,
-    date: IntArray,
-    told: Crosswise,
-    dates: IntArray,
-    units: FloatArray | None,
-) -> OutOfFold:
-    """What models of their own say of targets, a row a date; NaN where they are not complete."""
+    ``asked`` are the dates; None for all that are told of.
+    """
+    series, place = dates.series, told.place
+    assert place is not None
+    asked = np.unique(dates.row[place]) if asked is None else asked
     position = np.full(series.n_rows, -1)
-    position[dates] = np.arange(dates.size)
-    place = _places(told)
-    at = position[date[place]], told.index
+    position[asked] = np.arange(asked.size)
+    at = position[dates.row[place]], told.index
     level = rows.target[place] - told.values
-    values, levels, says = np.full((3, dates.size, series.n_tasks), np.nan)
+    values, levels, says = np.full((3, asked.size, series.n_tasks), np.nan)
     values[at], levels[at] = rows.target[place], level
     says[at] = level + told.told[np.arange(place.size), told.index]
-    weights = None if series.weights is None else series.weights[dates]
-    return OutOfFold(values, levels, says, weights, series.task_weights, units)
+    weights = None if series.weights is None else series.weights[asked]
+    return OutOfFold(values, levels, says, weights, series.task_weights, told.units)
+
+
+def _taken(values: FloatArray | None, at: IntArray | BoolArray) -> FloatArray | None:
+    return None if values is None else values[at]

@@ -40,22 +40,10 @@ from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
 from ctfa.core.offsets import random_intercepts
 from ctfa.core.partition import Partition
-from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.tasks.crosswise import Crosswise
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.out_of_fold import Crosswise
 from ctfa.core.tasks.own_rows import MixedRows, TaskRows
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.cross_refits import (
-    Units,
-    choose_by_refits,
-    evidence_of_refits,
-    groups_on_folds,
-    learnt,
-    settle_by_refits,
-    stacked,
-    told_crosswise,
-    told_of_rows,
-    units_of_rows,
-)
 from ctfa.estimators.evidence import Explanation, MergeEvidence, PooledEvidence, explain
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, whole
@@ -79,14 +67,15 @@ from ctfa.estimators.models import (
     reduced,
     within_a_fold,
 )
-from ctfa.estimators.refits import (
-    FEWEST_FOLDS,
-    Split,
-    Stop,
-    fewer_folds,
-    fit_regressor,
-    warn_stopped,
+from ctfa.estimators.own_refits import (
+    OwnTold,
+    find_groups_by_refits,
+    learnt,
+    stacked,
+    tell,
+    units_of_rows,
 )
+from ctfa.estimators.refits import Split, fewer_folds, fit_regressor
 from ctfa.estimators.search import (
     choose,
     keep_price,
@@ -705,43 +694,27 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         rule = _read_rule(aggregator, judge)
         check.copy_input_names(self, aggregator)
         rule = self._with_graph(aggregator, rule, rows)
-        learn = partial(units_of_rows, rows)
-        splits = self._splits_of_refits(aggregator, sample, rows, groups)
-        told = self._tell_by_refits(aggregator, rows, learn, splits, judge)
-        folds: list[int] = []
-        points: Sequence[PathPoint] = []
-        if told is None:
-            check.refuse_unasked(rule.wishes, rows.n_tasks)
-            leave_apart(aggregator, rows.n_tasks)
-        else:
-            is_known = [known is not None for known, _ in told.folds]
-            limit = check.read_limit(aggregator, TARGET_CRITERIA)
-            choice = choose_by_refits(told, is_known, rule, aggregator, ("pool",), limit)
-            known_by = told, is_known, rule, choice, self._names
-            folds, points = settle_by_refits(aggregator, *known_by)
-        self.targets_ = aggregator
-        asks = aggregator.regressor is None
-        on_folds = None
-        if told is not None and asks and self.n_groups_ < rows.n_tasks:
-            tables = [told.folds[k] for k in folds]
-            kept = [splits[k] for k in folds]
-            asked = replace(told, folds=tables)
-            try:
-                on_folds = groups_on_folds(judge, rows, learn, asked, kept, points, self.n_jobs)
-            except Stop:
-                warn_stopped("groups serve their members by themselves")
-        self._judged = evidence_of_refits(aggregator, self._names, told, on_folds, head=self.head)
-        if not asks:
+        unit = 1.0
+        if aggregator.scale == "standard":
+            unit = np.sqrt(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
+        told = tell(
+            partial(OwnTold.of_rows, judge, rows, unit, self.n_jobs),
+            self._splits_of_refits(aggregator, sample, rows, groups),
+            chooses=check.read_limit(aggregator, TARGET_CRITERIA) is None,
+        )
+        known = aggregator, rule, told, judge, self._names, self._names
+        found = find_groups_by_refits(self, *known)
+        self.targets_, self._judged = aggregator, found.evidence
+        if aggregator.regressor is not None:
             self._fit_groups(features, rows)
             return self
         trust = np.ones(rows.n_tasks)
-        if on_folds is not None:
-            trust, _ = on_folds.mixture(self.partition_, None)
-        self._fit_levels(features, rows, told, learn(np.arange(rows.index.size)), trust)
-        if told is not None and (on_folds is not None or self.n_groups_ == rows.n_tasks):
-            judged = [told.folds[k][1] for k in folds]
-            trust = trust if self.head == "levels" else np.ones(rows.n_tasks)
-            said = told_of_rows(rows, judged, on_folds, trust)
+        if found.on_folds is not None and self.head == "levels":
+            trust, _ = found.on_folds.mixture(self.partition_, None)
+        table = None if told is None else told.table
+        self._fit_levels(features, rows, table, trust)
+        said = found.said(self.partition_, trust)
+        if said is not None:
             self.calibration_ = calibrated_on_rows(rows, self.labels_, said)
         return self
 
@@ -763,37 +736,11 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             return []
         return _read_splits(cv, sample, rows, groups)
 
-    def _tell_by_refits(
-        self,
-        aggregator: TargetAggregator,
-        rows: TaskRows,
-        learn: Any,
-        splits: Sequence[tuple[IntArray, IntArray]],
-        judge: Any,
-    ) -> Crosswise | None:
-        """What models say of rows that they have not seen; None where nobody is asked."""
-        if not splits:
-            return None
-        chooses = check.read_limit(aggregator, TARGET_CRITERIA) is None
-        if chooses and len(splits) < FEWEST_FOLDS:
-            check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
-            chooses = False
-        unit = 1.0
-        if aggregator.scale == "standard":
-            unit = np.sqrt(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
-        try:
-            known = judge, rows, learn, splits, np.full(rows.n_tasks, unit), self.n_jobs
-            return told_crosswise(*known, chooses=chooses)
-        except Stop:
-            warn_stopped("every target stays by itself")
-            return None
-
     def _fit_levels(
         self,
         template: FeatureAggregator | None,
         rows: TaskRows,
         told: Crosswise | None,
-        units: Units,
         trust: FloatArray,
     ) -> None:
         """A regressor for each group and, where trust is not full, one for each member.
@@ -801,6 +748,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         They learn from targets about the levels of their tasks.
         """
         everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
+        units = units_of_rows(rows, np.arange(rows.index.size))
         target = rows.target - units.level
         turned = target + stacked(told, self.partition_)[rows.index]
         self.features_ = self._features_within(template, rows)
@@ -808,8 +756,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             (who, reduced(features, rows.inputs), turned)
             for who, features in zip(self.partition_.groups, self.features_, strict=True)
         ]
-        mixes = self.head == "levels"
-        single = np.flatnonzero(trust < 1.0) if mixes else np.empty(0, dtype=np.intp)
+        single = np.flatnonzero(trust < 1.0)
         parts += [(np.array([task]), rows.inputs, target) for task in single]
         if self.unseen == "global":
             of_all = target + stacked(told, everybody)[rows.index]
@@ -843,7 +790,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self.regressors_ = models[: self.n_groups_]
         self._singles = SingleModels(single, models[self.n_groups_ :][: single.size])
         self._levels = TaskLevels(np.array(heights), own)
-        self.trust_ = trust if mixes else np.ones(rows.n_tasks)
+        self.trust_ = trust
         self._added = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
         self._centre = np.nan_to_num(rows.mean_inputs())
         if self.unseen == "global":

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -29,11 +31,12 @@ from ctfa.core.partition import Partition
 from ctfa.core.ridge import AS_IT_IS, Factors
 from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.tasks.out_of_fold import OutOfFold
+from ctfa.core.tasks.out_of_fold import Crosswise, OutOfFold
 from ctfa.core.tasks.shared import SharedInputs, observed_moments
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 Split = tuple[IntArray, IntArray]
+Table = TypeVar("Table", OutOfFold, Crosswise)
 
 #: Folds that a number of them is lowered to: of four each target is fitted ten times.
 MOST_FOLDS = 4
@@ -223,21 +226,38 @@ def out_of_fold(
 
     Rows that no fold leaves out are told of by nobody and left out here.
     """
-    n_rows, n_targets = tasks.values.shape
+    tell = partial(_tell, regressor, tasks, rule, n_jobs)
+    return told_of_folds(tell, splits, len(tasks.values), units, chooses=chooses)
+
+
+def told_of_folds(
+    tell: Callable[[Sequence[Split]], list[Table]],
+    splits: Sequence[Split],
+    n_rows: int,
+    units: FloatArray,
+    *,
+    chooses: bool,
+) -> Table:
+    """What models say of the rows of the folds that they were fitted without.
+
+    ``tell`` fits models to the rows of the first side of each split and asks them about those of
+    the second. Rows to find the groups of a fold on are told of by models of pairs of folds.
+    """
     left_out = first_fold(splits, n_rows)
     asked, pairs = asked_of(splits, chooses=chooses)
-    told, level = _tell(regressor, tasks, rule, asked, n_jobs)
-
-    whole = np.full((2, n_rows, n_targets), np.nan)
-    for fold, (_, test) in enumerate(splits):
-        own = left_out[test] == fold
-        whole[0][test[own]], whole[1][test[own]] = level[fold][own], told[fold][own]
-    seen = left_out >= 0
-    folds = [
-        _divided(tasks, splits, fold, pairs, asked, told, level, units)
-        for fold in range(len(splits))
+    told = tell(asked)
+    folds = []
+    for fold in range(len(splits)):
+        some = [(told[at], own) for at, own in told_without(fold, splits, pairs, asked, n_rows)]
+        known, judges = type(told[0]).together(some) if some else None, told[fold]
+        if known is not None and (len(known.values) < 2 or not len(judges.values)):
+            known = None
+        folds.append((known, replace(judges, units=units)))
+    parts = [
+        (one, left_out[test] == fold)
+        for fold, (one, (_, test)) in enumerate(zip(told, splits, strict=False))
     ]
-    return _table(tasks, np.flatnonzero(seen), whole[0][seen], whole[1][seen], units, folds)
+    return replace(type(told[0]).together(parts), units=units, folds=folds)
 
 
 def asked_of(
@@ -294,13 +314,9 @@ def first_fold(splits: Sequence[Split], n_rows: int) -> IntArray:
 
 
 def _tell(
-    regressor: Any,
-    tasks: SharedInputs,
-    rule: Rule,
-    asked: Sequence[Split],
-    n_jobs: int | None,
-) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Predictions ``(rows, L)`` of each job, and the levels of the same rows."""
+    regressor: Any, tasks: SharedInputs, rule: Rule, n_jobs: int | None, asked: Sequence[Split]
+) -> list[OutOfFold]:
+    """What the models of each split say of its rows."""
     sample, n_targets = tasks.sample, tasks.n_tasks
     levels, jobs, units = [], [], []
     for train, test in asked:
@@ -311,49 +327,14 @@ def _tell(
         units.append(learnt.scale)
         jobs += [(learnt.fit, (regressor, target, rows)) for target in learnt.values.T]
     done = run(jobs, check.called(regressor), n_jobs)
-    told = [
-        level + np.column_stack(done[at * n_targets : (at + 1) * n_targets]) * scale
-        for at, (level, scale) in enumerate(zip(levels, units, strict=True))
-    ]
-    return told, levels
-
-
-def _divided(
-    tasks: SharedInputs,
-    splits: Sequence[Split],
-    fold: int,
-    pairs: Sequence[tuple[int, int]],
-    asked: Sequence[Split],
-    told: Sequence[FloatArray],
-    level: Sequence[FloatArray],
-    units: FloatArray,
-) -> tuple[OutOfFold | None, OutOfFold]:
-    """Rows to find groups on, told of by models that have not seen the fold, and those of it."""
-    n_rows, n_targets = tasks.values.shape
-    known = np.full((2, n_rows, n_targets), np.nan)
-    is_told = np.zeros(n_rows, dtype=bool)
-    for at, mine in told_without(fold, splits, pairs, asked, n_rows):
-        rows = asked[at][1][mine]
-        known[0][rows], known[1][rows] = level[at][mine], told[at][mine]
-        is_told[rows] = True
-    rows = np.flatnonzero(is_told)
-    test = splits[fold][1]
-    asked_now = _table(tasks, test, level[fold], told[fold], units)
-    if rows.size < 2:
-        return None, asked_now
-    return _table(tasks, rows, known[0][rows], known[1][rows], None), asked_now
-
-
-def _table(
-    tasks: SharedInputs,
-    rows: IntArray,
-    level: FloatArray,
-    told: FloatArray,
-    units: FloatArray | None,
-    folds: Sequence[Any] = (),
-) -> OutOfFold:
-    weights = None if tasks.sample.weights is None else tasks.sample.weights[rows]
-    return OutOfFold(tasks.values[rows], level, told, weights, tasks.weights, units, folds)
+    tables = []
+    for at, (level, scale, (_, test)) in enumerate(zip(levels, units, asked, strict=True)):
+        told = level + np.column_stack(done[at * n_targets : (at + 1) * n_targets]) * scale
+        weights = None if sample.weights is None else sample.weights[test]
+        tables.append(
+            OutOfFold(tasks.values[test], level, told, weights, tasks.weights, place=test)
+        )
+    return tables
 
 
 class OnFolds(NamedTuple):
@@ -414,6 +395,10 @@ class OnFolds(NamedTuple):
         return np.asarray(np.einsum("al,bl,abfl->fl", parts, parts, self.products))
 
 
+#: A fit, and what puts that which it says into what members and their groups say of a fold.
+GroupFit = tuple[tuple[Callable[..., FloatArray], tuple[Any, ...]], Callable[..., None]]
+
+
 def groups_on_folds(
     regressor: Any,
     tasks: SharedInputs,
@@ -427,67 +412,75 @@ def groups_on_folds(
 
     Or the same groups in every fold, where these are given.
     """
-    points = [points] * len(folds) if isinstance(points, PathPoint) else points
-    jobs: list[Any] = []
-    found: list[tuple[int, _Group]] = []
-    for fold, ((train, test), point) in enumerate(zip(folds, points, strict=True)):
+
+    def fits_of(fold: int, point: PathPoint) -> Iterator[GroupFit]:
+        (train, test), asked = folds[fold], told.folds[fold][1]
         learnt = Learnt.of(tasks, train, rule)
         rows = learnt.rows(tasks.sample.inputs[test], _columns(tasks, test))
         signs = np.ones(tasks.n_tasks) if point.signs is None else point.signs
         for members in point.partition.groups:
             if members.size > 1:
-                counts = None if tasks.weights is None else tasks.weights[members]
-                group = _Group(members, signs[members], learnt.scale[members], counts, rule.scale)
-                jobs.append((learnt.fit, (regressor, group.mean(learnt.values[:, members]), rows)))
-                found.append((fold, group))
-    done = run(jobs, check.called(regressor), n_jobs)
-    told_by = [[asked.told, asked.told.copy(), asked.told.copy()] for _, asked in told.folds]
-    for (fold, group), mean in zip(found, done, strict=True):
-        asked, (_, by_members, by_group) = told.folds[fold][1], told_by[fold]
-        by_group[:, group.members] = group.serve(asked, mean)
-        by_members[:, group.members] = group.serve(asked, group.mean_told(asked))
-    sums = [products_of(asked, told_by[fold]) for fold, (_, asked) in enumerate(told.folds)]
+                group = _mean_of_group(members, signs, tasks.weights)
+                serve = partial(_serve, asked, rule.scale, members, signs, learnt.scale, group)
+                yield (learnt.fit, (regressor, group(learnt.values[:, members]), rows)), serve
+
+    points = [points] * len(folds) if isinstance(points, PathPoint) else points
+    return ask_groups(regressor, told, fits_of, points, n_jobs)
+
+
+def ask_groups(
+    regressor: Any,
+    told: OutOfFold | Crosswise,
+    fits_of: Callable[[int, PathPoint], Iterator[GroupFit]],
+    points: Sequence[PathPoint],
+    n_jobs: int | None,
+) -> OnFolds:
+    """Fit the groups of each fold, and hold what they say against what their members' models do."""
+    asked = [one for _, one in told.folds]
+    each = [(fold, *one) for fold, point in enumerate(points) for one in fits_of(fold, point)]
+    done = run([job for _, job, _ in each], check.called(regressor), n_jobs)
+    tables = [[one.alone, one.alone.copy(), one.alone.copy()] for one in asked]
+    for (fold, _, serve), said in zip(each, done, strict=True):
+        serve(tables[fold][1:], said)
+    sums = [one.products(three) for one, three in zip(asked, tables, strict=True)]
     weights, products = zip(*sums, strict=True)
-    return OnFolds(np.array(weights), np.stack(products, axis=2), told_by)
+    return OnFolds(np.array(weights), np.stack(products, axis=2), tables)
 
 
-class _Group(NamedTuple):
-    """A group that a fold has found, in its units."""
+def _mean_of_group(
+    members: IntArray, signs: FloatArray, weights: FloatArray | None
+) -> Callable[[FloatArray], FloatArray]:
+    """Mean over the members of a group that are observed in a row; NaN where none is."""
+    counts = np.ones(members.size) if weights is None else weights[members]
 
-    members: IntArray
-    signs: FloatArray
-    scales: FloatArray
-    counts: FloatArray | None
-    scale: str
-
-    def mean(self, units: FloatArray) -> FloatArray:
-        """Mean over the members observed in a row; NaN where none is."""
+    def mean(units: FloatArray) -> FloatArray:
         seen = ~np.isnan(units)
-        weight = seen * (1.0 if self.counts is None else self.counts)
-        total, turned = weight.sum(axis=1), np.where(seen, units, 0.0) * self.signs
+        weight = seen * counts
+        total, turned = weight.sum(axis=1), np.where(seen, units, 0.0) * signs[members]
         sums = (turned * weight).sum(axis=1)
         return np.where(total > 0.0, sums / np.where(total > 0.0, total, 1.0), np.nan)
 
-    def mean_told(self, asked: OutOfFold) -> FloatArray:
-        """Mean of what the members' own models say."""
-        told = asked.told[:, self.members] - asked.level[:, self.members]
-        return self.mean(told / self.scales)
-
-    def serve(self, asked: OutOfFold, mean: FloatArray) -> FloatArray:
-        """What a mean of the group says of each member; in raw units a group has one level."""
-        level = asked.level[:, self.members]
-        if self.scale == "none":
-            level = self.mean(level)[:, None] * self.signs
-        return np.asarray(level + mean[:, None] * self.signs * self.scales)
+    return mean
 
 
-def products_of(asked: OutOfFold, told: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Weights, and products of the errors of each two predictions, summed over the rows."""
-    seen = ~np.isnan(asked.values)
-    weight = np.where(seen, 1.0 if asked.rows is None else asked.rows[:, None], 0.0)
-    units = np.ones(asked.n_tasks) if asked.units is None else asked.units
-    errors = np.stack([np.where(seen, asked.values - one, 0.0) / units for one in told])
-    return weight.sum(axis=0), np.einsum("nl,anl,bnl->abl", weight, errors, errors)
+def _serve(
+    asked: OutOfFold,
+    scale: str,
+    members: IntArray,
+    signs: FloatArray,
+    scales: FloatArray,
+    mean: Callable[[FloatArray], FloatArray],
+    tables: Sequence[FloatArray],
+    said: FloatArray,
+) -> None:
+    """What the mean of members' models, and a model of their mean, say of each member."""
+    signs, scales = signs[members], scales[members]
+    level = asked.level[:, members]
+    by_members = mean((asked.told[:, members] - level) / scales)
+    if scale == "none":  # in raw units a group has one level
+        level = mean(level)[:, None] * signs
+    for table, one in zip(tables, (by_members, said), strict=True):
+        table[:, members] = level + one[:, None] * signs * scales
 
 
 def _columns(tasks: SharedInputs, rows: IntArray) -> FloatArray | None:

@@ -124,3 +124,18 @@ def squared_errors(
         zip(found, without_rounding(np.array(list(found.values())), square), strict=True)
     )
     return np.array([settled[key] for key in keys])
+
+
+def mean_of(sums: FloatArray, count: FloatArray | float) -> FloatArray:
+    """Means where anybody counts; zero, the level alone, elsewhere."""
+    count = np.asarray(count)
+    return np.asarray(np.where(count > 0.0, sums / np.where(count > 0.0, count, 1.0), 0.0))
+
+
+def mean_by(
+    index: IntArray, values: FloatArray, weights: FloatArray | None, n_tasks: int
+) -> FloatArray:
+    """Mean over the rows of each task; zero for tasks without any."""
+    weight = np.ones(index.size) if weights is None else weights
+    sums: FloatArray = np.bincount(index, weight * values, n_tasks).astype(float)
+    return mean_of(sums, np.bincount(index, weight, n_tasks).astype(float))
