@@ -21,13 +21,11 @@ from ctfa._collections import Collection
 from ctfa._threads import one_thread
 from ctfa.core.design import about_means, row_scales, weighted_mean
 from ctfa.core.levels import SoftFeatures, Tempers, soft_features
-from ctfa.core.mixed import Units
-from ctfa.core.offsets import random_intercepts
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Factors
 from ctfa.core.series import Series
-from ctfa.core.tasks.own_inputs import OwnFit, OwnRows, about, mean_inputs, mean_series
-from ctfa.core.tasks.own_rows import MixedRows, TaskRows
+from ctfa.core.tasks.own_inputs import OwnFits, OwnRows, about, mean_inputs, mean_series
+from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, merge_features
@@ -493,7 +491,7 @@ def _on_slots(template: FeatureAggregator | None, has: BoolArray) -> FeatureAggr
 
 
 def fit_steps(
-    series: Series, fits: OwnFit | None, models: OwnModels, partition: Partition, temper: float
+    series: Series, fits: OwnFits | None, models: OwnModels, partition: Partition, temper: float
 ) -> OwnSteps:
     """Coefficients of each task's own for what its group's regressor leaves; None adds nothing."""
     coef, trust = np.zeros(series.has.shape), np.ones(series.n_tasks)
@@ -598,50 +596,7 @@ def _fit_on_stand_ins(
     merge_features(features, factor(features, replace(sample, folds=folds), target), target)
 
 
-class PooledGroup(NamedTuple):
-    """A group of tasks with rows of their own."""
-
-    features: FeatureAggregator
-    offsets: FloatArray  # (T,), what tasks add where they have no slopes of their own
-    regressor: Any
-
-
-def fit_pooled_group(
-    rows: TaskRows,
-    features: FeatureAggregator,
-    regressor: Any,
-    *,
-    aggregate: bool,
-    like: MixedRows | None = None,
-    variance: FloatArray | None = None,
-) -> PooledGroup:
-    """Fit one group: its features, what its tasks add, and what is left to a regressor.
-
-    With ``variance`` tasks add offsets and slopes drawn with these variances, in the units of
-    ``like``; without, offsets alone.
-    """
-    if aggregate:
-        merge_features_within(rows, features)
-    inputs = reduced(features, rows.inputs)
-    if variance is None:
-        with one_thread():
-            offsets = random_intercepts(rows.summaries(inputs)).values
-        added = offsets[rows.index]
-    else:
-        assert like is not None
-        offsets = np.zeros(rows.n_tasks)
-        with one_thread():
-            model = MixedRows.of(rows, like)
-            design = _design(features, model.units) if aggregate else None
-            own = model.solve(np.zeros(rows.n_tasks, dtype=np.intp), variance, design).own
-        columns = model.units.columns(rows.inputs)
-        added = np.einsum("ij,ij->i", columns, own[rows.index])
-    left = rows.target - added
-    fitted = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
-    return PooledGroup(features, offsets, fitted)
-
-
-def merge_features_within(rows: TaskRows, features: FeatureAggregator) -> None:
+def merge_features_within(rows: TaskRows, features: FeatureAggregator) -> FeatureAggregator:
     """Phase II of a group, on rows about the means of their tasks."""
     if rows.counts is not None and features.cv is not None:
         raise ValueError(
@@ -650,14 +605,7 @@ def merge_features_within(rows: TaskRows, features: FeatureAggregator) -> None:
     sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
     target = rows.within(rows.target)
     merge_features(features, factor(features, sample, target), target, "y within tasks")
-
-
-def _design(features: FeatureAggregator, units: Units) -> FloatArray:
-    """Means of groups of features, and the intercept, in columns of unit inputs."""
-    means = reduced(features, np.diag(units.scale))
-    design = np.zeros((1 + len(means), 1 + means.shape[1]))
-    design[0, 0], design[1:, 1:] = 1.0, means
-    return design
+    return features
 
 
 class TaskLevels(NamedTuple):

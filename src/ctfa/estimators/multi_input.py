@@ -31,10 +31,10 @@ from ctfa.core.tasks.own_inputs import (
     AGGREGATES,
     TEMPERS,
     AveragedFit,
-    OwnFit,
     OwnFits,
     OwnInputs,
     SharedFit,
+    fit_own,
     mean_series,
 )
 from ctfa.core.tasks.shared import SharedInputs
@@ -311,9 +311,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             return
         scaled, temper = self._fit_targets(template, sample, targets, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
-        regressor = self.regressor if learns else LinearRegression()
-        serve = partial(self._serve, temper, regressor)
-        serve(features, sample.folds, self, scaled)
+        self._serve(scaled, features, temper, sample.folds, None if learns else LinearRegression())
         if data is not None and not learns:
             rows_of = partial(self._rows_of_groups, self._models)
             own = fit_to_rows(self._template, self.features_, data, rows_of, self.n_jobs)
@@ -321,10 +319,9 @@ class MultiInputCTFARegressor(TargetsRegressor):
             self.regressors_ = own
         if learns and check.judges(self.regressor) and are_asked():
             known = sample, targets.values
-            splits = blocks_of(self.targets_.cv, *known, groups)
-            serve = partial(serve, within_a_fold(features, sample.folds), None)
-            ask = partial(self._told_without, serve, self._series(sample, targets), sample)
-            told = told_on_folds(ask, splits)
+            in_fold = within_a_fold(features, sample.folds), temper
+            ask = partial(self._told_without, in_fold, self._series(sample, targets), sample)
+            told = told_on_folds(ask, blocks_of(self.targets_.cv, *known, groups))
             if told:
                 labels = self.partition_.labels
                 self.calibration_ = calibrated_on_tables(*known, labels, told, self.layout_)
@@ -333,45 +330,40 @@ class MultiInputCTFARegressor(TargetsRegressor):
                 spare = max(1.0 - (self.layout_.shape[1] + 1) / sample.n_samples, 0.1)
                 self.calibration_ = calibrated_in_sample(known[1], seen, sample.weights, spare)
 
-    @staticmethod
     def _serve(
-        temper: float,
-        regressor: Any,
-        features: FeatureAggregator | None,
-        folds: Any,
-        model: MultiInputCTFARegressor,
+        self,
         scaled: Series,
+        features: FeatureAggregator | None,
+        temper: float = 0.0,
+        folds: Any = None,
+        regressor: Any = None,
     ) -> None:
         """Fit a regressor for each group, and what its members add to it."""
-        fits: OwnFit | None = None
+        fits: OwnFits | None = None
         added = None
-        if temper > 0.0 and model.n_groups_ < scaled.n_tasks:
+        if temper > 0.0 and self.n_groups_ < scaled.n_tasks:
             with one_thread():
-                kind = AveragedFit if model.aggregate_ == "mean" else SharedFit
+                kind = AveragedFit if self.aggregate_ == "mean" else SharedFit
                 fits = kind(scaled, penalised=False)
                 if isinstance(fits, SharedFit):
-                    added = fits.added(model.partition_, temper)
-        models = fit_groups(
-            scaled,
-            model.partition_,
-            model.aggregate_,
-            regressor,
-            features,
-            slot_names(model.layout_, getattr(model, "feature_names_in_", None)),
-            model.n_jobs,
-            # Shared coefficients are learned from the rows of all members, of which these are none.
-            folds if model.aggregate_ == "mean" else None,
-            added,
-        )
-        model._models, model.features_ = models, models.features
-        model.regressors_ = models.regressors
-        model._steps = fit_steps(scaled, fits, models, model.partition_, temper)
-        model._added, model.trust_ = model._steps.coef, model._steps.trust
-        model._singles = model._steps if model.head == "levels" else None
+                    added = fits.added(self.partition_, temper)
+        # Shared coefficients are learned from the rows of all members, of which folds are none.
+        folds = folds if self.aggregate_ == "mean" else None
+        regressor = self.regressor if regressor is None else regressor
+        rest = regressor, features, self._slot_names, self.n_jobs, folds, added
+        models = fit_groups(scaled, self.partition_, self.aggregate_, *rest)
+        self._models, self.features_, self.regressors_ = models, models.features, models.regressors
+        self._steps = fit_steps(scaled, fits, models, self.partition_, temper)
+        self._added, self.trust_ = self._steps.coef, self._steps.trust
+        self._singles = self._steps if self.head == "levels" else None
+
+    @property
+    def _slot_names(self) -> list[str]:
+        return slot_names(self.layout_, getattr(self, "feature_names_in_", None))
 
     def _told_without(
         self,
-        serve: Callable[..., None],
+        known: tuple[FeatureAggregator | None, float],
         series: Series,
         sample: check.Sample,
         train: IntArray,
@@ -380,11 +372,11 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """What the same model, with its groups, says of a fold that it was not fitted to."""
         twin = copy.copy(self)
         twin.targets_ = targets = copy.copy(self.targets_)
-        known, twin._units = series.take(train).standardised(targets.scale, overwrite=True)
+        scaled, twin._units = series.take(train).standardised(targets.scale, overwrite=True)
         targets.offsets_, targets.scales_, lines = twin._units.of_targets()
         if lines is not None:
             targets.confounds_slopes_, targets.confounds_means_ = lines.slopes, lines.centre
-        serve(twin, known)
+        twin._serve(scaled, *known)
         columns = None if sample.confounds is None else sample.confounds[test]
         return twin._told(sample.inputs[test], columns)
 
@@ -419,21 +411,14 @@ class MultiInputCTFARegressor(TargetsRegressor):
         keep_units(aggregator, targets, *self._units.of_targets())
         self.targets_, partition, on_folds = aggregator, aggregator.partition_, found.on_folds
         self.__dict__["_evidence"] = found.evidence
-        names = slot_names(self.layout_, getattr(self, "feature_names_in_", None))
-        rest = features, names, self.n_jobs
-        models = fit_groups(scaled, partition, self.aggregate_, self.regressor, *rest)
-        self._models, self.features_, self.regressors_ = models, models.features, models.regressors
-        self._steps = fit_steps(scaled, None, models, partition, 0.0)
-        self._added, self.trust_ = self._steps.coef, self._steps.trust
-        self._singles = self._steps if self.head == "levels" else None
+        self._serve(scaled, features)
         if on_folds is not None and self.head == "levels":
             self.trust_, _ = on_folds.mixture(partition, series.task_weights)
             some = np.flatnonzero(self.trust_ < 1.0)
             if some.size:
                 own, alone = scaled.of_tasks(some), Partition.singletons(some.size)
-                self._trusted = fit_groups(
-                    own, alone, "pool", self.regressor, None, names, self.n_jobs
-                )
+                rest = self.regressor, None, self._slot_names, self.n_jobs
+                self._trusted = fit_groups(own, alone, "pool", *rest)
         trust = self.trust_ if self.head == "levels" else np.ones(series.n_tasks)
         said = found.said(partition, trust)
         if said is not None:
@@ -560,12 +545,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self, sample: check.Sample, targets: check.Targets
     ) -> Callable[[IntArray], Partition]:
         rule = self._rule(self.targets_, targets, passthrough=False)
-        series = self._series(sample, targets)
-        judge = self._judge_of_own(self.targets_)
-        if not check.judges(judge):
-            known = self.targets_, rule, sample, series, self.aggregate_, judge
-            return partial(_group_rows_by_refits, *known)
-        return partial(_group_rows, rule, series, self.aggregate_, self.max_loss_)
+        known = self.targets_, rule, self.aggregate_, self._judge_of_own(self.targets_)
+        return partial(_group_rows, *known, sample, self._series(sample, targets))
 
     def _require_observed(
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
@@ -626,15 +607,11 @@ class MultiInputCTFARegressor(TargetsRegressor):
                 check.refuse_weights_of_gaps(judge)
         return aggregator, rule, series
 
-    @one_thread()
     def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
         """The problem of Phase I, whatever its limit."""
         aggregator, rule, series = self._begin(self.targets, sample, targets)
-        if rule.solver == "refits":
-            judge = self._judge_of_own(aggregator)
-            return _posed_by_refits(aggregator, rule, sample, series, self.aggregate, judge)
-        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
-        return pose(rule, OwnFits(rule, scaled, self.aggregate).space(overwrite=True))
+        known = aggregator, rule, self.aggregate, self._judge_of_own(aggregator)
+        return _posed(*known, sample, series)
 
     @one_thread()
     def _fit_targets(
@@ -663,7 +640,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if template is None:
             keep_apart(aggregator, targets)
         else:
-            problem = pose(rule, OwnFits(rule, judged, choice.aggregate).space())
+            problem = pose(rule, fit_own(rule, judged, choice.aggregate).space())
             names = None if targets.labels is None else targets.names
             chosen = choice.curve is not None and series.is_complete
             settle(aggregator, problem, choice.max_loss, names, chosen=chosen)
@@ -834,25 +811,19 @@ def _fewest_rows(template: Any, series: Series, judge: Any) -> int | None:
     return None if all_columns and not series.is_complete else SPARE_ROWS
 
 
-@one_thread()
-def _group_rows(
-    rule: Rule, series: Series, aggregate: str, max_loss: float, rows: IntArray
-) -> Partition:
-    """Groups that some of the rows give."""
-    scaled = series.take(rows).standardised(rule.scale, overwrite=True)[0].free_rows()
-    problem = pose(rule, OwnFits(rule, scaled, aggregate).space(overwrite=True))
-    return problem.wished(max_loss)[1].partition
-
-
-def _posed_by_refits(
+def _posed(
     aggregator: TargetAggregator,
     rule: Rule,
-    sample: check.Sample,
-    series: Series,
     aggregate: str,
     judge: Any,
+    sample: check.Sample,
+    series: Series,
 ) -> MergeProblem:
-    """The problem of Phase I, judged by predictions of rows that a regressor was not fitted to."""
+    """The problem of Phase I."""
+    if rule.solver != "refits":
+        with one_thread():
+            scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
+            return pose(rule, fit_own(rule, scaled, aggregate).space(overwrite=True))
     cv = aggregator.cv
     if not (isinstance(cv, Integral) or hasattr(cv, "split")):
         cv = TargetAggregator().cv  # lists of rows may be of others
@@ -867,18 +838,18 @@ def _posed_by_refits(
     return pose(rule, fits.space(), fits.variance)
 
 
-def _group_rows_by_refits(
+def _group_rows(
     fitted: TargetAggregator,
     rule: Rule,
-    sample: check.Sample,
-    series: Series,
     aggregate: str,
     judge: Any,
+    sample: check.Sample,
+    series: Series,
     rows: IntArray,
 ) -> Partition:
     """Groups that some of the rows give."""
-    known = fitted, rule, sample.take(rows), series.take(rows), aggregate, judge
-    return _posed_by_refits(*known).wished(fitted.max_loss_)[1].partition
+    known = fitted, rule, aggregate, judge, sample.take(rows), series.take(rows)
+    return _posed(*known).wished(fitted.max_loss_)[1].partition
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:

@@ -38,6 +38,7 @@ from ctfa.core import progress
 from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
+from ctfa.core.mixed import Drawn, estimate
 from ctfa.core.offsets import random_intercepts
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import Rule
@@ -61,7 +62,6 @@ from ctfa.estimators.models import (
     Nearest,
     SingleModels,
     TaskLevels,
-    fit_pooled_group,
     keep_features,
     merge_features_within,
     reduced,
@@ -70,7 +70,6 @@ from ctfa.estimators.models import (
 from ctfa.estimators.own_refits import (
     OwnTold,
     find_groups_by_refits,
-    learnt,
     stacked,
     tell,
     units_of_rows,
@@ -323,30 +322,36 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, X: Any, tasks: Any, nearest: Mapping[Any, int] | None = None
     ) -> FloatArray:
         """Predict rows in memory; ``nearest`` are groups of strangers, where these were found."""
+        inputs, ids, index = self._read_again(X, tasks)
+        group = np.where(index >= 0, self.labels_[index], -1)
+        others = np.flatnonzero(index < 0)
+        strangers = list(dict.fromkeys(ids[row] for row in others.tolist()))
+        if strangers and self.unseen == "error":
+            check.require_seen(strangers, self._ids)
+        if strangers and self.unseen == "nearest":
+            if nearest is None:
+                nearest = self._nearest.groups_of(inputs, ids, strangers)
+            group[others] = [nearest[ids[row]] for row in others.tolist()]
+        return self._predict_read(inputs, index, group)
+
+    def _read_again(self, X: Any, tasks: Any) -> tuple[FloatArray, Sequence[Any], IntArray]:
+        """Rows in memory, the ids of their tasks, and which these are; -1 for strangers."""
         gaps = self._levels is not None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        return self._predict_read(inputs, check.read_ids(tasks, inputs.shape[0]), nearest)
+        ids = check.read_ids(tasks, inputs.shape[0])
+        position = {task: number for number, task in enumerate(self._ids)}
+        return inputs, ids, np.array([position.get(task, -1) for task in ids], dtype=np.intp)
 
     def _predict_read(
-        self, inputs: FloatArray, ids: Sequence[Any], nearest: Mapping[Any, int] | None = None
+        self, inputs: FloatArray, index: IntArray, group: IntArray | None = None
     ) -> FloatArray:
-        position = {task: number for number, task in enumerate(self._ids)}
-        index = np.array([position.get(task, -1) for task in ids], dtype=np.intp)
-        seen = index >= 0
-        group = np.where(seen, self.labels_[index], -1)
-        if not seen.all():
-            strangers = list(dict.fromkeys(task for task in ids if task not in position))
-            if self.unseen == "error":
-                check.require_seen(strangers, self._ids)
-            if self.unseen == "nearest":
-                if nearest is None:
-                    nearest = self._nearest.groups_of(inputs, ids, strangers)
-                others = np.flatnonzero(~seen)
-                group[others] = [nearest[ids[row]] for row in others.tolist()]
+        """Predict rows of tasks by their numbers; of others, -1, by the group that is given."""
+        group = self.labels_[index] if group is None else group
         predicted = np.empty(inputs.shape[0])
         for number in np.unique(group).tolist():
             at = group == number
             predicted[at] = self._predict_group(number, inputs[at])
+        seen = index >= 0
         own = index[seen]
         predicted[seen] += self.offsets_[own]
         if self._levels is None:
@@ -357,7 +362,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         for task, model in zip(self._singles.targets.tolist(), self._singles.models, strict=True):
             at = index == task
             if at.any():
-                alone = self._levels.own[task] + _told(model, inputs[at])
+                alone = self._levels.own[task] + _said(model, inputs[at])
                 predicted[at] += (1.0 - self.trust_[task]) * (alone - predicted[at])
         return predicted
 
@@ -458,15 +463,11 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, calibration: Calibration, coverage: float, end: int, X: Any, tasks: Any
     ) -> FloatArray:
         """One end, of rows in memory."""
-        gaps = self._levels is not None and check.takes_gaps(self._template)
-        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        ids = check.read_ids(tasks, inputs.shape[0])
-        position = {task: number for number, task in enumerate(self._ids)}
-        strangers = list(dict.fromkeys(task for task in ids if task not in position))
+        inputs, ids, index = self._read_again(X, tasks)
+        strangers = list(dict.fromkeys(ids[row] for row in np.flatnonzero(index < 0).tolist()))
         if strangers:
             check.refuse_intervals_of_strangers(strangers)
-        index = np.array([position[task] for task in ids], dtype=np.intp)
-        predicted = self._predict_read(inputs, ids)
+        predicted = self._predict_read(inputs, index)
         return calibration.bounds(predicted, coverage, inputs, target=index)[end]
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
@@ -517,16 +518,12 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         check_is_fitted(self)
         features, ids = apart(X, self._column if tasks is None else tasks)
         features, y, ids = map(to_numpy, (features, y, ids))
-        gaps = self._levels is not None and check.takes_gaps(self._template)
-        inputs = check.read_inputs(self, features, reset=False, gaps=gaps)
-        known = check.read_ids(ids, inputs.shape[0])
-        check.require_seen([task for task in known if task not in self._ids], self._ids)
-        position = {task: number for number, task in enumerate(self._ids)}
-        of_row = np.array([position[task] for task in known], dtype=np.intp)
+        inputs, known, of_row = self._read_again(features, ids)
+        check.require_seen([known[row] for row in np.flatnonzero(of_row < 0)], self._ids)
         true = check.read_targets(y, inputs.shape[0], what="y").values[:, 0]
 
         def losses(inputs: FloatArray) -> FloatArray:
-            squares = (true - self._predict_read(inputs, known)) ** 2
+            squares = (true - self._predict_read(inputs, of_row)) ** 2
             found = np.full(len(self._ids), np.nan)
             for task in np.unique(of_row):
                 at = of_row == task
@@ -645,8 +642,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         told = told_on_folds(ask, splits)
         if told:
             return calibrated_on_rows(rows, self.labels_, told)
-        ids = [self._ids[task] for task in rows.index.tolist()]
-        told = [(np.arange(rows.index.size), self._predict_read(rows.inputs, ids))]
+        told = [(np.arange(rows.index.size), self._predict_read(rows.inputs, rows.index))]
         return calibrated_on_rows(rows, self.labels_, told)
 
     def _told_without(
@@ -662,12 +658,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         twin.targets_.partition_ = Partition(self.labels_[kept])
         twin.targets_.labels_ = twin.targets_.partition_.labels
         twin.targets_.n_groups_ = twin.targets_.partition_.n_groups
-        twin._ids = [one for one, has in zip(self._ids, kept.tolist(), strict=True) if has]
         twin._fit_groups(features, rows.take(train, kept))
-        told = np.full(test.size, np.nan)
-        asked = np.flatnonzero(kept[rows.index[test]])
-        ids = [self._ids[task] for task in rows.index[test[asked]].tolist()]
-        told[asked] = twin._predict_read(rows.inputs[test[asked]], ids)
+        told, asked = np.full(test.size, np.nan), np.flatnonzero(kept[rows.index[test]])
+        index = (np.cumsum(kept) - 1)[rows.index[test[asked]]]
+        told[asked] = twin._predict_read(rows.inputs[test[asked]], index)
         return told
 
     @property
@@ -736,6 +730,39 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             return []
         return _read_splits(cv, sample, rows, groups)
 
+    def _begin_groups(
+        self, template: FeatureAggregator | None, rows: TaskRows
+    ) -> list[tuple[IntArray, FeatureAggregator]]:
+        """Phase II of each group, where there is one; groups, and all tasks where these serve."""
+        n_tasks = rows.n_tasks
+        self.features_ = keep_features(self, self.n_groups_)
+        identity = keep_features(self, 1)
+        if template is not None:
+            template = clone(template)
+            check.copy_input_names(self, template)
+            self.features_ = Parallel(n_jobs=self.n_jobs)(
+                delayed(merge_features_within)(rows.of_tasks(who), copy.deepcopy(template))
+                for who in self.partition_.groups
+            )
+        self.offsets_, self.trust_ = np.zeros(n_tasks), np.ones(n_tasks)
+        self._added = np.zeros((n_tasks, rows.inputs.shape[1]))
+        self._centre = np.nan_to_num(rows.mean_inputs())
+        if self.unseen == "nearest":
+            self._nearest = Nearest.of(rows, self.labels_)
+        groups = list(zip(self.partition_.groups, self.features_, strict=True))
+        return groups + [(np.arange(n_tasks), one) for one in identity if self.unseen == "global"]
+
+    def _fit_models(self, regressors: Sequence[Any], parts: Sequence[TaskRows]) -> list[Any]:
+        """A regressor for each group, then others; return those that are of no group."""
+        models = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_regressor)(one, own.inputs, own.target, own.weights, own.n_samples)
+            for one, own in zip(regressors, parts, strict=True)
+        )
+        self.regressors_, rest = models[: self.n_groups_], models[self.n_groups_ :]
+        if self.unseen == "global":
+            self.global_regressor_ = rest.pop(0)
+        return list(rest)
+
     def _fit_levels(
         self,
         template: FeatureAggregator | None,
@@ -747,70 +774,38 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
 
         They learn from targets about the levels of their tasks.
         """
-        everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
-        units = units_of_rows(rows, np.arange(rows.index.size))
-        target = rows.target - units.level
-        turned = target + stacked(told, self.partition_)[rows.index]
-        self.features_ = self._features_within(template, rows)
-        parts = [
-            (who, reduced(features, rows.inputs), turned)
-            for who, features in zip(self.partition_.groups, self.features_, strict=True)
-        ]
+        groups = self._begin_groups(template, rows)
+        level = units_of_rows(rows, np.arange(rows.index.size)).level
+        own = level[np.array([mine[0] for mine in rows.rows])]
         single = np.flatnonzero(trust < 1.0)
-        parts += [(np.array([task]), rows.inputs, target) for task in single]
-        if self.unseen == "global":
-            of_all = target + stacked(told, everybody)[rows.index]
-            parts.append((np.arange(rows.n_tasks), rows.inputs, of_all))
+        everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
+        parts = []
+        for number, (who, features) in enumerate(groups):
+            partition = self.partition_ if number < self.n_groups_ else everybody
+            target = rows.target - level + stacked(told, partition)[rows.index]
+            part = replace(rows, target=target).of_tasks(who)
+            parts.append(replace(part, inputs=reduced(features, part.inputs)))
+        alone = replace(rows, target=rows.target - level)
+        parts += [alone.of_tasks(single[[at]]) for at in range(single.size)]
         # A task that is too small for the regressor has its level.
         is_lost = np.zeros(rows.n_tasks, dtype=bool) if told is None else told.counts == 0.0
-        models = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_regressor)(
-                DummyRegressor() if is_lost[who].all() else self.regressor,
-                *learnt(rows, table, values, np.flatnonzero(np.isin(rows.index, who))),
-            )
-            for who, table, values in parts
-        )
-        own = units.level[np.array([mine[0] for mine in rows.rows])]
-        self.offsets_, heights = np.zeros(rows.n_tasks), []
-        groups = [*range(self.n_groups_), *([-1] if self.unseen == "global" else [])]
-        for group in groups:
-            who, table, _ = parts[group]
+        whose = [*(who for who, _ in groups), *single[:, None]]
+        regressors = [DummyRegressor() if is_lost[who].all() else self.regressor for who in whose]
+        self._singles = SingleModels(single, self._fit_models(regressors, parts))
+        heights = []
+        for number, ((who, _), part) in enumerate(zip(groups, parts, strict=False)):
             if who.size == 1:
                 heights.append(float(own[who[0]]))
                 continue
-            kept = np.isin(np.arange(rows.n_tasks), who)
-            mine = np.flatnonzero(kept[rows.index])
-            left = rows.target[mine] - _told(models[group], table[mine])
-            rest = replace(rows.take(mine, kept), target=left)
+            model = [*self.regressors_, getattr(self, "global_regressor_", None)][number]
+            left = rows.of_tasks(who).target - _said(model, part.inputs)
             # Nothing but levels: what inputs say is gone.
-            found = random_intercepts(rest.summaries(np.empty((left.size, 0))))
+            rest = replace(part, target=left, inputs=np.empty((left.size, 0)))
+            found = random_intercepts(rest.summaries())
             heights.append(found.intercept)
-            if group >= 0:
+            if number < self.n_groups_:
                 self.offsets_[who] = found.values
-        self.regressors_ = models[: self.n_groups_]
-        self._singles = SingleModels(single, models[self.n_groups_ :][: single.size])
-        self._levels = TaskLevels(np.array(heights), own)
-        self.trust_ = trust
-        self._added = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
-        self._centre = np.nan_to_num(rows.mean_inputs())
-        if self.unseen == "global":
-            self.global_regressor_ = models[-1]
-        if self.unseen == "nearest":
-            self._nearest = Nearest.of(rows, self.labels_)
-
-    def _features_within(
-        self, template: FeatureAggregator | None, rows: TaskRows
-    ) -> list[FeatureAggregator]:
-        """Phase II of each group, where there is one."""
-        kept = keep_features(self, self.n_groups_)
-        if template is not None:
-            template = clone(template)
-            check.copy_input_names(self, template)
-            kept = [copy.deepcopy(template) for _ in kept]
-            for group, features in enumerate(kept):
-                own = rows.take(np.arange(rows.index.size), self.labels_ == group)
-                merge_features_within(own, features)
-        return kept
+        self._levels, self.trust_ = TaskLevels(np.array(heights), own), trust
 
     @one_thread()
     def _fit_targets(
@@ -846,8 +841,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             )
             limit = PREFERRED if choice is None else choice.max_loss
             curve = None if choice is None else choice.curve
-        fits = rows.fits(rule)
-        problem = pose(rule, fits.space(), fits.variance)
+        problem = pose(rule, rows.space(), rows.variance)
         unit = float(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
         counts = np.array([summary.weight for summary in rows.summaries()])
         self._pooled = PooledEvidence(
@@ -865,57 +859,40 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
 
     def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
         """Features, offsets and a regressor for each group, then slopes of each task's own."""
-        kept = keep_features(self, self.n_groups_)
-        if template is not None:
-            template = clone(template)
-            check.copy_input_names(self, template)
-            kept = [copy.deepcopy(template) for _ in kept]
-        model, variance = None, None
+        groups = self._begin_groups(template, rows)
+        model, parts = None, []
         if self.head == "levels":
             with one_thread():
                 model = MixedRows.of(rows)
-                variance = model.estimate(self.labels_)
-        fitted = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_pooled_group)(
-                rows.take(np.arange(rows.index.size), self.labels_ == group),
-                features,
-                self.regressor,
-                aggregate=template is not None,
-                like=model,
-                variance=variance,
-            )
-            for group, features in enumerate(kept)
-        )
-        self.features_ = [group.features for group in fitted]
-        self.regressors_ = [group.regressor for group in fitted]
-        self.offsets_ = np.empty(rows.n_tasks)
-        for members, group in zip(self.partition_.groups, fitted, strict=True):
-            self.offsets_[members] = group.offsets
-        self._added = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
-        self.trust_, self._centre = np.ones(rows.n_tasks), rows.mean_inputs()
-        if model is not None and variance is not None:
-            self._add_slopes(rows, model, variance)
-        if self.unseen == "global":
-            identity = keep_features(self, 1)[0]
-            if model is not None:
-                variance = model.estimate(np.zeros(rows.n_tasks, dtype=np.intp))
-            everybody = fit_pooled_group(
-                rows, identity, self.regressor, aggregate=False, like=model, variance=variance
-            )
-            self.global_regressor_ = everybody.regressor
-        if self.unseen == "nearest":
-            self._nearest = Nearest.of(rows, self.labels_)
-
-    def _add_slopes(self, rows: TaskRows, model: MixedRows, variance: FloatArray) -> None:
-        """Offsets and slopes of each task's own, from what the regressor of its group leaves."""
-        left = np.empty(rows.target.size)
-        of_row = self.labels_[rows.index]
+                variance = estimate(model.moments, self.labels_)
+        for number, (who, features) in enumerate(groups):
+            part = rows.of_tasks(who)
+            of_all = number == self.n_groups_
+            with one_thread():
+                if model is None:
+                    inputs = reduced(features, part.inputs)
+                    offsets = random_intercepts(part.summaries(inputs)).values
+                    added = offsets[part.index]
+                    if not of_all:
+                        self.offsets_[who] = offsets
+                else:
+                    together = np.zeros(who.size, dtype=np.intp)
+                    drawn_with = estimate(model.moments, together) if of_all else variance
+                    added = model.added_in_group(part, drawn_with, features.partition_)
+            inputs = reduced(features, part.inputs)
+            parts.append(replace(part, inputs=inputs, target=part.target - added))
+        self._fit_models([self.regressor] * len(parts), parts)
+        if model is None:
+            return
+        # Offsets and slopes of each task's own, from what the regressor of its group leaves.
+        left, of_row = np.empty(rows.target.size), self.labels_[rows.index]
         for group in range(self.n_groups_):
             at = of_row == group
             left[at] = rows.target[at] - self._predict_group(group, rows.inputs[at])
         with one_thread():
             rest = MixedRows.of(replace(rows, target=left), model._replace(level=0.0))
-            own, self.trust_ = rest.added(self.labels_, variance)
+            drawn = Drawn.of(rest.moments, variance, labels=self.labels_)
+            own, self.trust_ = drawn.alone, drawn.trust
         self._added = own[:, 1:] / model.units.scale
         about = self._centre - model.units.mean
         self.offsets_ = own[:, 0] + np.einsum("ij,ij->i", about, self._added)
@@ -924,7 +901,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         """What a group's model says; -1 is the one of all tasks."""
         regressor = self.global_regressor_ if group < 0 else self.regressors_[group]
         columns = inputs if group < 0 else reduced(self.features_[group], inputs)
-        told = _told(regressor, columns)
+        told = _said(regressor, columns)
         return told if self._levels is None else self._levels.group[group] + told
 
 
@@ -934,7 +911,7 @@ def _as_served(table: FloatArray, grid: FloatArray, n_groups: FloatArray) -> tup
     return replace(curve, chosen=middle_of_best(curve)), 0
 
 
-def _told(regressor: Any, inputs: FloatArray) -> FloatArray:
+def _said(regressor: Any, inputs: FloatArray) -> FloatArray:
     """What a model says of some rows."""
     means = np.asarray(regressor.predict(inputs)).reshape(-1, 1)
     check.require_finite_prediction(means, [regressor])

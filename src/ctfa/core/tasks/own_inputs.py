@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeAlias
+from itertools import groupby
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -60,94 +61,13 @@ class OwnInputs(NamedTuple):
 
     def fits(self, rule: Rule, aggregate: str) -> OwnFits:
         """Ready to be merged, and to serve other rows."""
-        return OwnFits(rule, self.series, aggregate)
+        return fit_own(rule, self.series, aggregate)
 
     def spread(self, scale: str) -> FloatArray:
         """Units of the targets over all rows."""
         series = self.series
         alone = replace(series, values=series.values[:, -1:], has=series.has[:, :0])
         return alone.standardised(scale)[1].scales[:, -1]
-
-
-class OwnFits(NamedTuple):
-    """Tasks in the units they are merged in, and how groups serve their members."""
-
-    rule: Rule
-    series: Series
-    aggregate: str
-    variance: None = None
-
-    def fit(self) -> OwnFit:
-        """Fits of the tasks by any groups."""
-        return fit_own(self.rule, self.series, self.aggregate)
-
-    def space(self, *, overwrite: bool = False) -> Any:
-        """A fresh space of the tasks."""
-        rule, series = self.rule, self.series
-        if series.counts is not None and (rule.solver == "ridge" or not series.is_complete):
-            raise ValueError(
-                "rows that stand in for others have the moments that least squares on complete "
-                "series needs: gather the rows for ridge regression and for missing values."
-            )
-        if self.aggregate == "pool":
-            return _pooled_space(rule, series)
-        sizes = series.task_weights
-        if rule.solver != "ridge" and series.is_complete:
-            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
-        kind = PenalisedPairedSpace if rule.solver == "ridge" else GappyPairedSpace
-        every_column = rule.solver != "ridge" and rule.criterion.counts_columns
-        counts = None
-        if sizes is not None:
-            # Means are over counts of one or more where anybody is observed.
-            counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
-        return kind.of_series(
-            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
-        )
-
-    def errors(
-        self, points: Sequence[PathPoint], other: OwnInputs, tempers: Sequence[float]
-    ) -> FloatArray:
-        """Mean squared error of each point's groups at each temper, ``(points, tempers)``.
-
-        Over the rows where a task's target is observed; where nothing can be predicted its mean is.
-        """
-        fit, rows = self.fit(), other.series
-        target = rows.values[:, -1]
-        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-        counted = np.where(np.isnan(target), 0.0, weights)
-        if rows.task_weights is not None:
-            counted *= rows.task_weights[:, None]
-        weight = counted if other.unit is None else counted * other.unit[:, None] ** 2
-        total = max(float(counted.sum()), np.finfo(float).tiny)
-        level = fit.own.centre[:, -1:]  # not zero where series keep their levels
-
-        def serve(point: PathPoint) -> Iterator[FloatArray]:
-            for predicted in fit.predict(point.partition, rows, tempers):
-                yield np.where(np.isnan(predicted), level, predicted)
-
-        true = np.nan_to_num(target)
-        square = float((weight * true**2).sum()) / total
-        return squared_errors(points, serve, true, weight, total, square)
-
-
-def _pooled_space(rule: Rule, series: Series) -> Any:
-    if rule.solver != "ridge":
-        found = OwnRows.of(series)
-        tables = np.concatenate((found.inputs, found.target[:, None]), axis=1).swapaxes(1, 2)
-        totals = found.complete @ found.weight**2
-        return PooledSpace.of_centred(tables, found.n_rows, totals, series.task_weights)
-    weights = np.ones(series.n_rows) if series.weights is None else series.weights
-    rows, targets, own_weights = [], [], []
-    for values, has in zip(series.values, series.has, strict=True):
-        # Views where a task has everything: copies of all would be many times the data.
-        inputs = values[:-1] if has.all() else np.where(has[:, None], values[:-1], 0.0)
-        complete = ~(np.isnan(inputs).any(axis=0) | np.isnan(values[-1])) & (weights > 0.0)
-        kept = slice(None) if complete.all() else complete
-        rows.append(inputs[:, kept].T)
-        targets.append(values[-1, kept])
-        own_weights.append(weights[kept])
-    own = None if series.weights is None else own_weights
-    return PenalisedPooledSpace.of(rows, targets, row_weights=own)
 
 
 class OwnRows(NamedTuple):
@@ -190,14 +110,72 @@ class OwnRows(NamedTuple):
         return np.asarray(self.complete.sum(axis=1), dtype=float)
 
 
-class _TaskFits:
-    """Fits of tasks by any groups; kinds of these differ in ``squares`` and in ``predict``."""
+class OwnFits:
+    """Fits of tasks, in the units they are merged in, by any groups.
 
-    def __init__(self, series: Series, *, penalised: bool) -> None:
-        self.series, self.penalised = series, penalised
-        self.own = OwnRows.of(series)
-        self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
+    Kinds of these differ in how a group serves its members. ``squares`` are squared errors to
+    expect when groups serve their members alone: row by row those of fit, made larger for what a
+    fit has seen, NaN where a task or its group is not complete; their mean over the rows of a task
+    is its predicted risk. ``predict`` gives predictions ``(L, n)`` of the targets, one array for
+    each temper; NaN where impossible.
+    """
+
+    variance: None = None  # losses are measured as the space says
+    squares: Callable[[Partition], SquaredErrors]
+    predict: Callable[[Partition, Series, Sequence[float]], Iterator[FloatArray]]
+    #: With which tasks differ from what all of them have in common, over the noise, by input.
+    differences: Any
+    _space: Callable[[bool], Any]
+
+    def __init__(self, series: Series, *, penalised: bool, rule: Rule | None = None) -> None:
+        self.series, self.penalised, self.rule = series, penalised, rule
         self._drawn: dict[float, Drawn] = {}
+
+    @cached_property
+    def own(self) -> OwnRows:
+        """Complete rows of each task."""
+        return OwnRows.of(self.series)
+
+    @cached_property
+    def moments(self) -> RowMoments:
+        """Their sums of squares and products."""
+        return RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
+
+    def space(self, *, overwrite: bool = False) -> Any:
+        """A fresh space of the tasks."""
+        assert self.rule is not None
+        by_rows = self.rule.solver == "ridge" or not self.series.is_complete
+        if self.series.counts is not None and by_rows:
+            raise ValueError(
+                "rows that stand in for others have the moments that least squares on complete "
+                "series needs: gather the rows for ridge regression and for missing values."
+            )
+        return self._space(overwrite)
+
+    def errors(
+        self, points: Sequence[PathPoint], other: OwnInputs, tempers: Sequence[float]
+    ) -> FloatArray:
+        """Mean squared error of each point's groups at each temper, ``(points, tempers)``.
+
+        Over the rows where a task's target is observed; where nothing can be predicted its mean is.
+        """
+        rows = other.series
+        target = rows.values[:, -1]
+        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        counted = np.where(np.isnan(target), 0.0, weights)
+        if rows.task_weights is not None:
+            counted *= rows.task_weights[:, None]
+        weight = counted if other.unit is None else counted * other.unit[:, None] ** 2
+        total = max(float(counted.sum()), np.finfo(float).tiny)
+        level = self.own.centre[:, -1:]  # not zero where series keep their levels
+
+        def serve(point: PathPoint) -> Iterator[FloatArray]:
+            for predicted in self.predict(point.partition, rows, tempers):
+                yield np.where(np.isnan(predicted), level, predicted)
+
+        true = np.nan_to_num(target)
+        square = float((weight * true**2).sum()) / total
+        return squared_errors(points, serve, true, weight, total, square)
 
     def drawn(self, temper: float) -> Drawn:
         """Tasks at a share of the variances with which all of them differ, in unit inputs.
@@ -206,13 +184,8 @@ class _TaskFits:
         shares of them.
         """
         if temper not in self._drawn:
-            self._drawn[temper] = Drawn.of(self._unit[0], temper * self.variance)
+            self._drawn[temper] = Drawn.of(self._unit[0], temper * self.differences)
         return self._drawn[temper]
-
-    @cached_property
-    def variance(self) -> FloatArray:
-        """With which tasks differ from what all of them have in common, over the noise."""
-        raise NotImplementedError
 
     @cached_property
     def _unit(self) -> tuple[RowMoments, FloatArray]:
@@ -237,11 +210,29 @@ class _TaskFits:
 
     def take(self, tasks: IntArray) -> Self:
         """The same for some of the tasks."""
-        return type(self)(self.series.of_tasks(tasks), penalised=self.penalised)
+        return type(self)(self.series.of_tasks(tasks), penalised=self.penalised, rule=self.rule)
 
 
-class SharedFit(_TaskFits):
+class SharedFit(OwnFits):
     """Groups that share coefficients: their members' rows are stacked, each about its own means."""
+
+    def _space(self, overwrite: bool) -> Any:
+        assert self.rule is not None
+        series, own = self.series, self.own
+        if self.rule.solver != "ridge":
+            tables = np.concatenate((own.inputs, own.target[:, None]), axis=1).swapaxes(1, 2)
+            totals = own.complete @ own.weight**2
+            return PooledSpace.of_centred(tables, own.n_rows, totals, series.task_weights)
+        rows, targets, weights = [], [], []
+        for values, has, complete in zip(series.values, series.has, own.complete, strict=True):
+            # Views where a task has everything: copies of all would be many times the data.
+            inputs = values[:-1] if has.all() else np.where(has[:, None], values[:-1], 0.0)
+            kept = slice(None) if complete.all() else complete
+            rows.append(inputs[:, kept].T)
+            targets.append(values[-1, kept])
+            weights.append(None if series.weights is None else series.weights[kept])
+        row_weights = None if series.weights is None else weights
+        return PenalisedPooledSpace.of(rows, targets, row_weights=row_weights)
 
     def squares(self, partition: Partition) -> SquaredErrors:
         """As generalised cross-validation has them, over ``(1 - leverage/n)^2``.
@@ -285,7 +276,7 @@ class SharedFit(_TaskFits):
             yield np.einsum("lkn,lk->ln", inputs, coef) + level
 
     @cached_property
-    def variance(self) -> FloatArray:
+    def differences(self) -> FloatArray:
         """About coefficients in common of all tasks."""
         everybody = np.zeros(self.series.n_tasks, dtype=np.intp)
         return estimate(self._unit[0], everybody)
@@ -318,8 +309,24 @@ class SharedFit(_TaskFits):
         return coef
 
 
-class AveragedFit(_TaskFits):
+class AveragedFit(OwnFits):
     """Groups that are averaged: the mean target is fitted to the mean inputs, slot by slot."""
+
+    def _space(self, overwrite: bool) -> Any:
+        assert self.rule is not None
+        series, ridge = self.series, self.rule.solver == "ridge"
+        sizes = series.task_weights
+        if not ridge and series.is_complete:
+            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
+        counts = None
+        if sizes is not None:
+            # Means are over counts of one or more where anybody is observed.
+            counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
+        kind = PenalisedPairedSpace if ridge else GappyPairedSpace
+        every_column = not ridge and self.rule.criterion.counts_columns
+        return kind.of_series(
+            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
+        )
 
     def squares(self, partition: Partition) -> SquaredErrors:
         """A member errs by its difference from the mean, and by what the fit leaves of the mean.
@@ -370,7 +377,7 @@ class AveragedFit(_TaskFits):
             yield served + np.where(np.isnan(moved), 0.0, moved)
 
     @cached_property
-    def variance(self) -> FloatArray:
+    def differences(self) -> FloatArray:
         """About the mean of all tasks."""
         everybody = Partition(np.zeros(self.series.n_tasks, dtype=np.intp))
         model = self._fit_means(everybody)
@@ -394,17 +401,10 @@ class AveragedFit(_TaskFits):
         return np.asarray(served[partition.labels])
 
 
-#: Fits of tasks by any groups. ``squares`` are squared errors to expect when groups serve their
-#: members alone: row by row those of fit, made larger for what a fit has seen, NaN where a task or
-#: its group is not complete; their mean over the rows of a task is its predicted risk. ``predict``
-#: gives predictions ``(L, n)`` of the targets, one array a temper; NaN where impossible.
-OwnFit: TypeAlias = SharedFit | AveragedFit
-
-
-def fit_own(rule: Rule, series: Series, aggregate: str) -> OwnFit:
+def fit_own(rule: Rule, series: Series, aggregate: str) -> OwnFits:
     """Fits of tasks, in the units they are merged in, by any groups."""
     kind = AveragedFit if aggregate == "mean" else SharedFit
-    return kind(series, penalised=rule.penalised)
+    return kind(series, penalised=rule.penalised, rule=rule)
 
 
 def mean_series(series: Series, partition: Partition) -> Series:
@@ -465,7 +465,10 @@ def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Part
     at a time: what fits need is many times the data.
     """
     value, error = np.zeros((2, series.n_tasks))
-    for groups in _batches(partition):
+    merged = [group for group in partition.groups if group.size > 1]
+    before = np.cumsum([0, *(group.size for group in merged)]).tolist()
+    at_once = groupby(zip(before, merged, strict=False), lambda one: one[0] // TASKS_AT_ONCE)
+    for groups in ([group for _, group in batch] for _, batch in at_once):
         tasks = np.concatenate(groups)
         part = fit_own(rule, series.of_tasks(tasks), aggregate)
         labels = np.repeat(np.arange(len(groups)), [group.size for group in groups])
@@ -474,7 +477,7 @@ def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Part
     return Gain(value, error)
 
 
-def gains_along(fit: OwnFit, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
+def gains_along(fit: OwnFits, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
     """Members of each merge, and what each of them gains by it."""
     members = [np.array([task]) for task in range(history.n_variables)]
     risk = fit.squares(Partition.singletons(history.n_variables)).mean()
@@ -485,18 +488,3 @@ def gains_along(fit: OwnFit, history: MergeHistory) -> Iterator[tuple[IntArray, 
         yield both, risk[both] - after
         risk[both] = after
         members[block], members[other] = both, both[:0]
-
-
-def _batches(partition: Partition) -> Iterator[list[IntArray]]:
-    """Groups of more than one, some thousand tasks at a time."""
-    batch: list[IntArray] = []
-    count = 0
-    for group in partition.groups:
-        if group.size > 1:
-            batch.append(group)
-            count += group.size
-        if count >= TASKS_AT_ONCE:
-            yield batch
-            batch, count = [], 0
-    if batch:
-        yield batch
