@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -651,7 +652,7 @@ def test_changing_targets_in_a_block_leaves_the_path_of_own_inputs_that_it_judge
     def told_of(targets):
         series = Series.of(X, layout, targets)
         rule = read_rule(TargetAggregator(), KERNEL, refits=True)
-        known = KERNEL, series, rule, (aggregate,), None, splits
+        known = series, replace(rule, judge=KERNEL), (aggregate,), None, splits
         return OwnTold.of_series(*known, chooses=True).table
 
     before = told_of(Y)

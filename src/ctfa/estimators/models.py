@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -72,20 +73,22 @@ def fit_features(
 ) -> list[FeatureAggregator]:
     """Phase II for the mean of each group, the inputs factored once for all.
 
-    Features are called as in the model that has read them.
+    Of a mean with gaps on the rows where any member is observed. Features are called as in the
+    model that has read them.
     """
     template = clone(template)
     check.copy_input_names(model, template)
-    each = [(copy.deepcopy(template), *one) for one in zip(means.T, names, strict=True)]
-    if np.isnan(means).any():
-        return [_fit_observed_features(sample, *one) for one in each]
-    factored = factor(template, sample, means[:, 0])
-    return list(
-        Parallel(n_jobs=n_jobs)(
-            delayed(merge_features)(aggregator, factored, mean, name)
-            for aggregator, mean, name in each
-        )
-    )
+    if not np.isnan(means).any():
+        factored = factor(template, sample, means[:, 0])
+        each = zip([factored] * means.shape[1], means.T, names, strict=True)
+        run = Parallel(n_jobs=n_jobs)
+        return list(run(delayed(merge_features)(copy.deepcopy(template), *one) for one in each))
+    found = []
+    for mean, name in zip(means.T, names, strict=True):
+        rows = np.flatnonzero(~np.isnan(mean))
+        factored = factor(template, sample.take(rows), mean[rows])
+        found.append(merge_features(copy.deepcopy(template), factored, mean[rows], name))
+    return found
 
 
 def features_pay(
@@ -254,15 +257,6 @@ def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
     return inputs if partition.n_groups == partition.n_variables else partition.mean(inputs)
 
 
-def _fit_observed_features(
-    sample: check.Sample, aggregator: FeatureAggregator, mean: FloatArray, name: str
-) -> FeatureAggregator:
-    """Phase II of a group on the rows where any of its members is observed."""
-    rows = np.flatnonzero(~np.isnan(mean))
-    own, target = sample.take(rows), mean[rows]
-    return merge_features(aggregator, factor(aggregator, own, target), target, name)
-
-
 class Deviations(NamedTuple):
     """What is added to groups' regressors: linear functions of the features about their means."""
 
@@ -428,7 +422,7 @@ def slot_names(layout: IntArray, names: Any) -> list[str]:
     found = []
     for slot, columns in enumerate(layout.T):
         own = [] if names is None else [str(names[column]) for column in columns if column >= 0]
-        ends = (_beginning(own), _beginning([name[::-1] for name in own])[::-1])
+        ends = _beginning(own), _beginning([name[::-1] for name in own])[::-1]
         common = max(ends, key=len).strip(" _-.:/") if len(set(own)) > 1 else ""
         found.append(common if len(common) > 1 else f"slot{slot}")
     return found if len(set(found)) == len(found) else [f"slot{k}" for k in range(len(found))]
@@ -436,11 +430,8 @@ def slot_names(layout: IntArray, names: Any) -> list[str]:
 
 def _beginning(names: list[str]) -> str:
     """What all names begin with."""
-    if not names:
-        return ""
-    first, last = min(names), max(names)  # these two differ first
-    length = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
-    return first[:length]
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
 
 
 def fit_groups(
@@ -463,14 +454,19 @@ def fit_groups(
     centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
     slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(slots, partition.labels, series.has)
+    judged: Iterable[GroupRows | None] = [None] * partition.n_groups
+    free = series if feature_template is None else series.free_rows()
+    if free is not series:  # what Phase II is judged on are not the rows of the regressor
+        of_free = OwnRows.of(free) if aggregate == "pool" else None
+        judged = _rows_of_groups(free, of_free, partition, slots)
     # Least squares is too short to be worth a worker.
     plain = feature_template is None and (template is None or is_least_squares(template))
     with one_thread() if plain else nullcontext():
         results = Parallel(n_jobs=1 if plain else n_jobs)(
-            delayed(_fit_group)(rows, judged, phase, template, names, folds)
-            for rows, judged, phase, names in zip(
+            delayed(_fit_group)(rows, others, phase, template, names, folds)
+            for rows, others, phase, names in zip(
                 _rows_of_groups(series, own, partition, slots, added),
-                _judged_rows(series, aggregate, partition, slots, feature_template),
+                judged,
                 (_on_slots(feature_template, row) for row in slots),
                 ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
                 strict=True,
@@ -537,18 +533,6 @@ def _rows_of_groups(
             for each in (weights, series.counts)
         )
         yield check.Sample(rows, stacked, None, counts=counts), target
-
-
-def _judged_rows(
-    series: Series, aggregate: str, partition: Partition, slots: BoolArray, template: Any
-) -> Iterator[GroupRows | None]:
-    """What Phase II is judged on, where it is not the rows of the regressor; None where it is."""
-    free = series if template is None else series.free_rows()
-    if free is series:
-        yield from (None for _ in range(partition.n_groups))
-        return
-    own = OwnRows.of(free) if aggregate == "pool" else None
-    yield from _rows_of_groups(free, own, partition, slots)
 
 
 def _fit_group(

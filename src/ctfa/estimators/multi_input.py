@@ -303,13 +303,14 @@ class MultiInputCTFARegressor(TargetsRegressor):
         groups: Any,
         data: Collection | None,
     ) -> None:
-        judge = None if template is None else self._judge_of_own(template)
         self._trusted = self.calibration_ = None
-        if not check.judges(judge):
-            assert template is not None
-            self._fit_by_refits(template, features, sample, targets, groups, judge)
+        aggregator, rule, series = self._begin(template, sample, targets)
+        check.copy_input_names(self, aggregator)
+        if template is not None and rule.solver == "refits":
+            self._fit_by_refits(aggregator, rule, series, features, sample, targets, groups)
             return
-        scaled, temper = self._fit_targets(template, sample, targets, groups)
+        known = aggregator, rule, series, sample, targets, groups
+        scaled, temper = self._fit_targets(*known, alone=template is None)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
         self._serve(scaled, features, temper, sample.folds, None if learns else LinearRegression())
         if data is not None and not learns:
@@ -382,28 +383,25 @@ class MultiInputCTFARegressor(TargetsRegressor):
 
     def _fit_by_refits(
         self,
-        template: TargetAggregator,
+        aggregator: TargetAggregator,
+        rule: Rule,
+        series: Series,
         features: FeatureAggregator | None,
         sample: check.Sample,
         targets: check.Targets,
         groups: Any,
-        judge: Any,
     ) -> None:
         """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
-        self.calibration_ = self._kept = None
-        aggregator, rule, series = self._begin(template, sample, targets)
-        check.copy_input_names(self, aggregator)
-        limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        ways = self._ways(aggregator, rule, series)
-        splits = None
+        self._kept = splits = None
+        limit, ways = check.read_limit(aggregator, TARGET_CRITERIA), self._ways(rule, series)
         if series.n_tasks > 1 and (limit != -np.inf or rule.wishes.shape_groups):
             known = fewer_folds(aggregator.cv), sample, series.values[:, -1].T, groups
             splits = check.read_cut_folds(*known, needed=limit is None, refits=True)
-        make = partial(OwnTold.of_series, judge, series, rule, ways, self.n_jobs)
+        make = partial(OwnTold.of_series, series, rule, ways, self.n_jobs)
         told = tell(make, splits or [], chooses=limit is None or len(ways) > 1)
         labels = None if targets.labels is None else targets.names
         found = find_groups_by_refits(
-            self, aggregator, rule, told, judge, targets.names, labels, ways, series.task_weights,
+            self, aggregator, rule, told, targets.names, labels, ways, series.task_weights,
             complete=series.is_complete,
         )  # fmt: skip
         self.aggregate_, self.aggregate_errors_ = found.aggregate, found.errors
@@ -545,7 +543,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self, sample: check.Sample, targets: check.Targets
     ) -> Callable[[IntArray], Partition]:
         rule = self._rule(self.targets_, targets, passthrough=False)
-        known = self.targets_, rule, self.aggregate_, self._judge_of_own(self.targets_)
+        known = self.targets_, rule, self.aggregate_
         return partial(_group_rows, *known, sample, self._series(sample, targets))
 
     def _require_observed(
@@ -553,9 +551,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = self._series(sample, targets)
-        template = self._phases()[0]
-        judge = None if template is None else self._judge_of_own(template)
-        fewest = _fewest_rows(template, series, judge)
+        fewest = self._fewest_rows(self._phases()[0], series)
         for fold, (train, _) in enumerate(splits):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
@@ -594,7 +590,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         judge = None if template is None else self._judge_of_own(template)
         if template is not None and check.judges(judge):
             template = _suited_to(template, series, targets.names)
-        check.require_series(series, targets.names, fewest=_fewest_rows(template, series, judge))
+        fewest = self._fewest_rows(template, series)
+        check.require_series(series, targets.names, fewest=fewest)
         check.require_varying(targets.values, targets.names)
         aggregator = TargetAggregator() if template is None else clone(template)
         rule = self._rule(aggregator, targets, passthrough=template is None)
@@ -607,25 +604,35 @@ class MultiInputCTFARegressor(TargetsRegressor):
                 check.refuse_weights_of_gaps(judge)
         return aggregator, rule, series
 
+    def _fewest_rows(self, template: Any, series: Series) -> int | None:
+        """Rows that a target needs beyond its inputs; None where no least squares is judged."""
+        judge = None if template is None else self._judge_of_own(template)
+        if template is None or not check.judges(judge) or check.read_judge(judge) is not None:
+            return None
+        # With gaps the paper's rule is asked only of pairs that have the rows for it.
+        all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
+        return None if all_columns and not series.is_complete else SPARE_ROWS
+
     def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
         """The problem of Phase I, whatever its limit."""
         aggregator, rule, series = self._begin(self.targets, sample, targets)
-        known = aggregator, rule, self.aggregate, self._judge_of_own(aggregator)
-        return _posed(*known, sample, series)
+        return _posed(aggregator, rule, self.aggregate, sample, series)
 
     @one_thread()
     def _fit_targets(
         self,
-        template: TargetAggregator | None,
+        aggregator: TargetAggregator,
+        rule: Rule,
+        series: Series,
         sample: check.Sample,
         targets: check.Targets,
         groups: Any,
+        *,
+        alone: bool,
     ) -> tuple[Series, float]:
         """Choose what is to be chosen, and merge; return series in those units, and the temper."""
-        aggregator, rule, series = self._begin(template, sample, targets)
         check.warn_if_own_inputs_are_doubtful(series, targets.names)
-        check.copy_input_names(self, aggregator)
-        if template is None:
+        if alone:
             aggregator.set_params(scale="none" if series.confounds is None else "center")
             aggregate = "pool" if self.aggregate == "pool" else "mean"
             choice = Choice(aggregate, -np.inf, 0.0, None, {})
@@ -637,7 +644,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             left = np.nan_to_num(scaled.values[:, -1]) != 0.0
             check.require_more_than_confounds(left.any(axis=1), targets.names)
         judged = scaled.free_rows().compressed()
-        if template is None:
+        if alone:
             keep_apart(aggregator, targets)
         else:
             problem = pose(rule, fit_own(rule, judged, choice.aggregate).space())
@@ -664,7 +671,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     ) -> Choice:
         """Choose what was not given: the limit, the way of aggregating, the shrinkage."""
         limit, cv = check.read_limit(aggregator, TARGET_CRITERIA), aggregator.cv
-        aggregates = self._ways(aggregator, rule, series)
+        aggregates = self._ways(rule, series)
         shrinks = len(rule.tempers) > 1
         given = PREFERRED if limit is None else limit
         fallback = Choice(aggregates[0], given, float(shrinks), None, {})
@@ -709,13 +716,13 @@ class MultiInputCTFARegressor(TargetsRegressor):
             return fallback
         return choice if limit is None else choice._replace(curve=None)
 
-    def _ways(self, aggregator: TargetAggregator, rule: Rule, series: Series) -> tuple[str, ...]:
+    def _ways(self, rule: Rule, series: Series) -> tuple[str, ...]:
         """Ways of aggregating to be compared: those that know what was asked for."""
         if self.aggregate != "auto":
             return (self.aggregate,)
-        weighed = series.task_weights is not None
-        judge = self._judge_of_own(aggregator)
-        only = check.averages_only(aggregator, rule.criterion, weighed=weighed, judge=judge)
+        # Penalised fits of coefficients in common, and regressors, know no weights of targets.
+        weighed = series.task_weights is not None and rule.solver != "ols"
+        only = rule.criterion.for_means or rule.scale == "none" or weighed
         return ("mean",) if only else ("pool", "mean")
 
     def _rule(
@@ -727,11 +734,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
         shrinks = self.head == "levels" and not passthrough and check.judges(judge)
         rule = read_rule(aggregator, judge, refits=True, tempers=TEMPERS if shrinks else (0.0,))
         penalised = rule.solver == "ridge" or not is_least_squares(self._template)
-        rule = replace(rule, penalised=penalised)
         check.refuse_for_own_inputs(aggregator, self.aggregate, rule.criterion)
         graph = check.read_graph(aggregator.connectivity, values, "targets")
         wishes = check.read_wishes(aggregator, names, labels, graph, values.shape[1])
-        return replace(rule, graph=graph, wishes=wishes)
+        return replace(rule, penalised=penalised, graph=graph, wishes=wishes, judge=judge)
 
 
 def target_path(
@@ -800,22 +806,10 @@ def _suited_to(template: Any, series: Series, names: Sequence[str]) -> Any:
     return clone(template).set_params(regressor=Ridge())
 
 
-def _fewest_rows(template: Any, series: Series, judge: Any) -> int | None:
-    """Rows that a target needs beyond its inputs; None where no least squares is judged."""
-    if not check.judges(judge):
-        return None
-    if template is None or check.read_judge(template.regressor) is not None:
-        return None
-    # With gaps the paper's rule is asked only of pairs that have the rows for it.
-    all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
-    return None if all_columns and not series.is_complete else SPARE_ROWS
-
-
 def _posed(
     aggregator: TargetAggregator,
     rule: Rule,
     aggregate: str,
-    judge: Any,
     sample: check.Sample,
     series: Series,
 ) -> MergeProblem:
@@ -833,7 +827,7 @@ def _posed(
             f"{sample.n_samples} rows are too few to judge merges by models without a fold: give "
             "more, or judge by TargetAggregator(regressor=LinearRegression())."
         )
-    told = OwnTold.of_series(judge, series, rule, (aggregate,), None, splits, chooses=False)
+    told = OwnTold.of_series(series, rule, (aggregate,), None, splits, chooses=False)
     fits = told.table.fits(rule, aggregate)
     return pose(rule, fits.space(), fits.variance)
 
@@ -842,14 +836,13 @@ def _group_rows(
     fitted: TargetAggregator,
     rule: Rule,
     aggregate: str,
-    judge: Any,
     sample: check.Sample,
     series: Series,
     rows: IntArray,
 ) -> Partition:
     """Groups that some of the rows give."""
-    known = fitted, rule, aggregate, judge, sample.take(rows), series.take(rows)
-    return _posed(*known).wished(fitted.max_loss_)[1].partition
+    posed = _posed(fitted, rule, aggregate, sample.take(rows), series.take(rows))
+    return posed.wished(fitted.max_loss_)[1].partition
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:

@@ -31,13 +31,13 @@ from ctfa.estimators.held_out import HeldOut
 from ctfa.estimators.refits import (
     FEWEST_FOLDS,
     GroupFit,
+    Job,
     OnFolds,
     Split,
     Stop,
     ask_groups,
     first_fold,
     fit_regressor,
-    run,
     told_of_folds,
     warn_stopped,
 )
@@ -96,59 +96,46 @@ def told_crosswise(
     a task has, (T, D): of others its model knows nothing, and takes them to be at their means.
     """
     check.require_few_told(rows.index.size, rows.n_tasks, MOST_TOLD)
-    tell = partial(_tell, regressor, rows, learn, n_jobs, has)
-    whole = told_of_folds(tell, splits, rows.index.size, units, chooses=chooses)
-    assert whole.place is not None
-    return replace(whole, block=first_fold(splits, rows.index.size)[whole.place])
+    every, weights, n_tasks = rows.index, rows.weights, rows.n_tasks
 
-
-def _tell(
-    regressor: Any,
-    rows: TaskRows,
-    learn: Learn,
-    n_jobs: int | None,
-    has: BoolArray | None,
-    asked: Sequence[Split],
-) -> list[Crosswise]:
-    """What the models of each split say of its rows."""
-    jobs, known = [], []
-    for train, test in asked:
-        units = learn(train)
-        target = (rows.target - units.level) / units.scale[rows.index]
-        order = train[np.argsort(rows.index[train], kind="stable")]
-        ends = np.cumsum(np.bincount(rows.index[train], minlength=rows.n_tasks))
-        of_task = np.split(order, ends[:-1])
+    def ask(train: IntArray, test: IntArray) -> tuple[list[Job], Callable[..., Crosswise]]:
+        units, index = learn(train), every[test]
+        target = (rows.target - units.level) / units.scale[every]
+        order = train[np.argsort(every[train], kind="stable")]
+        of_task = np.split(order, np.cumsum(np.bincount(every[train], minlength=n_tasks))[:-1])
         inputs = units.inputs[np.concatenate((train, test))]
-        of_train = rows.index[train], _taken(rows.weights, train)
+        of_train = every[train], _taken(weights, train)
+        jobs: list[Job] = []
         for task, mine in enumerate(of_task):
             own = learnt(rows, units.inputs, target, mine)
             known_to = inputs if has is None or has[task].all() else inputs * has[task]
-            jobs.append((_told_by, (regressor, own, known_to, *of_train, rows.n_tasks)))
-        # A task counts in means by its rows.
-        sizes = np.bincount(rows.index[train], of_train[1], rows.n_tasks).astype(float)
-        known.append((units, test, sizes))
-    done = run(jobs, check.called(regressor), n_jobs)
-    tables = []
-    for at, (units, test, sizes) in enumerate(known):
-        found = np.column_stack(done[at * rows.n_tasks : (at + 1) * rows.n_tasks])
-        lost = np.isnan(found).any(axis=0)
-        if lost.all():
-            # Not for want of rows: the error is the regressor's own.
-            function, arguments = max(
-                jobs[at * rows.n_tasks : (at + 1) * rows.n_tasks], key=lambda job: job[1][1][1].size
-            )
-            function(*arguments, raises=True)
-        found[:, lost] = 0.0
-        means, told = found[: rows.n_tasks], found[rows.n_tasks :]
-        np.fill_diagonal(means, 0.0)
-        index = rows.index[test]
-        told = (told - means[index]) * units.scale[index][:, None]
-        values, counts = rows.target[test] - units.level[test], np.where(lost, 0.0, sizes)
-        judges = _taken(rows.weights, test)
-        tables.append(Crosswise(values, told, index, counts, judges, place=test, means=means))
-    lost_first = int((tables[0].counts == 0.0).sum())
-    check.warn_of_tasks_without_models(lost_first, rows.n_tasks, regressor)
-    return tables
+            jobs.append((_told_by, (regressor, own, known_to, *of_train, n_tasks)))
+
+        def table(done: Sequence[FloatArray]) -> Crosswise:
+            found = np.column_stack(done)
+            lost = np.isnan(found).any(axis=0)
+            if lost.all():
+                # Not for want of rows: the error is the regressor's own.
+                longest = max(jobs, key=lambda job: job[1][1][1].size)
+                _told_by(*longest[1], raises=True)
+            found[:, lost] = 0.0
+            means, told = found[:n_tasks], found[n_tasks:]
+            np.fill_diagonal(means, 0.0)
+            told = (told - means[index]) * units.scale[index][:, None]
+            # A task counts in means by its rows.
+            sizes = np.bincount(every[train], of_train[1], n_tasks).astype(float)
+            values, counts = rows.target[test] - units.level[test], np.where(lost, 0.0, sizes)
+            judges = _taken(weights, test)
+            return Crosswise(values, told, index, counts, judges, place=test, means=means)
+
+        return jobs, table
+
+    rest = every.size, units, check.called(regressor), n_jobs
+    whole = told_of_folds(ask, splits, *rest, chooses=chooses)
+    n_lost = int((whole.folds[0][1].counts == 0.0).sum())
+    check.warn_of_tasks_without_models(n_lost, n_tasks, regressor)
+    assert whole.place is not None
+    return replace(whole, block=first_fold(splits, every.size)[whole.place])
 
 
 #: Inputs, target, weights, and how many rows these stand for.
@@ -232,23 +219,24 @@ class OwnTold(NamedTuple):
     @classmethod
     def of_rows(
         cls,
-        regressor: Any,
         rows: TaskRows,
-        unit: float,
+        rule: Rule,
         n_jobs: int | None,
         splits: Sequence[Split],
         *,
         chooses: bool,
     ) -> OwnTold:
         """Fit every task without each fold, and each pair of them if one ``chooses``."""
+        unit = 1.0
+        if rule.scale == "standard":
+            unit = np.sqrt(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
         learn = partial(units_of_rows, rows)
-        known = regressor, rows, learn, splits, np.full(rows.n_tasks, unit), n_jobs
+        known = rule.judge, rows, learn, splits, np.full(rows.n_tasks, unit), n_jobs
         return cls(told_crosswise(*known, chooses=chooses), rows, learn, splits)
 
     @classmethod
     def of_series(
         cls,
-        regressor: Any,
         series: Series,
         rule: Rule,
         ways: Sequence[str],
@@ -268,7 +256,7 @@ class OwnTold(NamedTuple):
         dates = Dates(series, date, rule.scale, splits)
         learn = partial(_units_of_series, dates, rows)
         of_rows = [_rows_of(date, split, series.n_rows) for split in splits]
-        known = regressor, rows, learn, of_rows, units, n_jobs
+        known = rule.judge, rows, learn, of_rows, units, n_jobs
         told = told_crosswise(*known, chooses=chooses, has=series.has)
 
         def both_ways(one: Crosswise, rows_of: IntArray | None) -> Crosswise:
@@ -432,7 +420,6 @@ def find_groups_by_refits(
     aggregator: Any,
     rule: Rule,
     told: OwnTold | None,
-    judge: Any,
     names: Sequence[str],
     labels: Sequence[str] | None,
     ways: Sequence[str] = ("pool",),
@@ -467,7 +454,7 @@ def find_groups_by_refits(
             folds = np.flatnonzero(told.table.is_known).tolist()
         if aggregator.regressor is None and aggregator.n_groups_ < len(names):
             try:
-                on_folds = told.on_folds(judge, aggregate, folds, points, model.n_jobs)
+                on_folds = told.on_folds(rule.judge, aggregate, folds, points, model.n_jobs)
             except Stop:
                 warn_stopped("groups serve their members by themselves")
     averages = aggregate == "mean"

@@ -578,7 +578,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         wanted = []
         if targets is not None:
             judge = self._judge_of_own(targets)
-            _read_rule(targets, judge)
+            self._rule(targets, judge)
             if not check.judges(judge):
                 plain = clone(targets).set_params(connectivity=None)
                 return asks_of(plain, features, 2, judge=judge)
@@ -595,7 +595,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any
     ) -> Self:
         """Fit data that are read, or rows that stand in for others."""
-        phases = self._phases()
+        template, features = self._phases()
         self._ids, self.tasks_ = known.ids, check.as_ids(known.ids)
         self._names = tuple(map(str, known.ids))
         rows = TaskRows(
@@ -604,25 +604,28 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         check.require_varying_within(rows.within(target), target)
         for name in ("_evidence", "global_regressor_", "_nearest", "_judged"):
             self.__dict__.pop(name, None)
-        self._pooled = self._levels = self._singles = None
-        judge, self.calibration_ = (
-            None if phases[0] is None else self._judge_of_own(phases[0]),
-            None,
-        )
-        if not check.judges(judge):
-            return self._fit_by_refits(*phases, sample, rows, groups, judge)
+        self._pooled = self._levels = self._singles = self.calibration_ = None
+        aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
+        check.copy_input_names(self, aggregator)
+        rule = self._rule(aggregator, None if template is None else self._judge_of_own(template))
         # Tasks by themselves are their regressor's business, and an infinite limit asks nobody; one
         # model of all has offsets to find.
-        max_loss = -np.inf if phases[0] is None else phases[0].max_loss
-        judged = isinstance(max_loss, str) or np.isfinite(max_loss) or self.unseen == "global"
-        short = judged and _are_short(rows, chosen=isinstance(max_loss, str))
-        if rows.counts is None:  # of sums it has been said
+        max_loss, short = aggregator.max_loss, False
+        is_refitted = rule.solver == "refits"
+        if isinstance(max_loss, str) or np.isfinite(max_loss) or self.unseen == "global":
+            short = not is_refitted and _are_short(rows, chosen=isinstance(max_loss, str))
+        if rows.counts is None and not is_refitted:  # of sums it has been said
             within = rows.within(rows.inputs)
             check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)
-        self.targets_ = self._fit_targets(phases[0], sample, rows, groups, short=short)
-        self._fit_groups(phases[1], rows)
+        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
+        wished = self._names, self._ids, graph, rows.n_tasks, "tasks"
+        rule = replace(rule, graph=graph, wishes=check.read_wishes(aggregator, *wished))
+        if is_refitted:
+            return self._fit_by_refits(aggregator, rule, features, sample, rows, groups)
+        self._fit_targets(aggregator, rule, sample, rows, groups, short=short)
+        self._fit_groups(features, rows)
         if check.judges(self.regressor):
-            self.calibration_ = self._calibrated(phases[1], sample, rows, groups)
+            self.calibration_ = self._calibrated(features, sample, rows, groups)
         return self
 
     def _calibrated(
@@ -676,28 +679,24 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
 
     def _fit_by_refits(
         self,
-        template: TargetAggregator | None,
+        aggregator: TargetAggregator,
+        rule: Rule,
         features: FeatureAggregator | None,
         sample: check.Sample,
         rows: TaskRows,
         groups: Any,
-        judge: Any,
     ) -> Self:
         """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
-        aggregator: TargetAggregator = clone(template)
-        rule = _read_rule(aggregator, judge)
-        check.copy_input_names(self, aggregator)
-        rule = self._with_graph(aggregator, rule, rows)
-        unit = 1.0
-        if aggregator.scale == "standard":
-            unit = np.sqrt(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
+        is_short = rows.counts is None and np.bincount(rows.index).max() < 2
+        is_apart = limit == -np.inf and not check.wishes_of(aggregator)
+        splits: Sequence[Split] = ()
+        if rows.n_tasks > 1 and not is_apart and (limit is None or not is_short):
+            splits = _read_splits(fewer_folds(aggregator.cv), sample, rows, groups)
         told = tell(
-            partial(OwnTold.of_rows, judge, rows, unit, self.n_jobs),
-            self._splits_of_refits(aggregator, sample, rows, groups),
-            chooses=check.read_limit(aggregator, TARGET_CRITERIA) is None,
+            partial(OwnTold.of_rows, rows, rule, self.n_jobs), splits, chooses=limit is None
         )
-        known = aggregator, rule, told, judge, self._names, self._names
-        found = find_groups_by_refits(self, *known)
+        found = find_groups_by_refits(self, aggregator, rule, told, self._names, self._names)
         self.targets_, self._judged = aggregator, found.evidence
         if aggregator.regressor is not None:
             self._fit_groups(features, rows)
@@ -712,23 +711,31 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             self.calibration_ = calibrated_on_rows(rows, self.labels_, said)
         return self
 
-    def _with_graph(self, aggregator: TargetAggregator, rule: Rule, rows: TaskRows) -> Rule:
-        """The rule with what it says of these tasks."""
-        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
-        known = self._names, self._ids, graph, rows.n_tasks, "tasks"
-        return replace(rule, graph=graph, wishes=check.read_wishes(aggregator, *known))
+    def _rule(self, aggregator: TargetAggregator, judge: Any) -> Rule:
+        """Check the options of Phase I; refuse what means nothing without pairs of rows.
 
-    def _splits_of_refits(
-        self, aggregator: TargetAggregator, sample: check.Sample, rows: TaskRows, groups: Any
-    ) -> list[tuple[IntArray, IntArray]]:
-        """Folds that judge; none where nobody is to be asked."""
-        limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        cv = fewer_folds(aggregator.cv)
-        is_short = rows.counts is None and np.bincount(rows.index).max() < 2
-        is_apart = limit == -np.inf and not check.wishes_of(aggregator)
-        if rows.n_tasks == 1 or is_apart or (limit is not None and is_short):
-            return []
-        return _read_splits(cv, sample, rows, groups)
+        Without the graph, which may be a function of the tasks.
+        """
+        if check.read_criterion(aggregator.criterion, TARGET_CRITERIA).for_means:
+            why = (
+                "averages targets over common rows, which tasks with rows of their own do not have,"
+            )
+            check.refuse_option("criterion", aggregator.criterion, why, "use criterion='risk'")
+        shrinks = self.head == "levels" and check.judges(judge)
+        rule = read_rule(aggregator, judge, refits=True, tempers=(float(shrinks),))
+        check.require_flag(aggregator.flip, "flip")
+        intercept = "would give a group one intercept, and tasks keep an offset of their own"
+        alone = "use regressor=None: tasks without degrees of freedom of their own may merge"
+        missing = "is not available"
+        for name, is_refused, why, instead in (
+            ("scale", rule.scale == "none", intercept, "use 'standard' or 'center'"),
+            ("flip", aggregator.flip, missing, "turn those targets round yourself"),
+            ("guard", aggregator.guard is not None, missing, "use guard=None, and head='levels'"),
+            ("regressor", rule.solver == "ridge", missing, alone),
+        ):
+            if is_refused:
+                check.refuse_option(name, getattr(aggregator, name), why, instead)
+        return replace(rule, judge=judge)
 
     def _begin_groups(
         self, template: FeatureAggregator | None, rows: TaskRows
@@ -810,18 +817,16 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     @one_thread()
     def _fit_targets(
         self,
-        template: TargetAggregator | None,
+        aggregator: TargetAggregator,
+        rule: Rule,
         sample: check.Sample,
         rows: TaskRows,
         groups: Any,
         *,
         short: bool,
-    ) -> TargetAggregator:
-        aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
-        rule = _read_rule(aggregator, aggregator.regressor, shrinks=self.head == "levels")
+    ) -> None:
+        """Choose the limit, where none is given, and merge."""
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        check.copy_input_names(self, aggregator)
-        rule = self._with_graph(aggregator, rule, rows)
         curve = choice = None
         if limit is None and short:
             check.refuse_unasked(rule.wishes, rows.n_tasks)
@@ -849,13 +854,13 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             1.0 + 1.0 / counts,
             unit if aggregator.scale == "standard" else 1.0,
         )
-        if template is None:
+        if self.targets == "passthrough":
             leave_apart(aggregator, rows.n_tasks)
         else:
             settle(aggregator, problem, limit, self._names)
             keep_price(aggregator, rule, choice)
         aggregator.cv_curve_ = curve
-        return aggregator
+        self.targets_ = aggregator
 
     def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
         """Features, offsets and a regressor for each group, then slopes of each task's own."""
@@ -916,38 +921,6 @@ def _said(regressor: Any, inputs: FloatArray) -> FloatArray:
     means = np.asarray(regressor.predict(inputs)).reshape(-1, 1)
     check.require_finite_prediction(means, [regressor])
     return means[:, 0]
-
-
-def _read_rule(aggregator: Any, judge: Any, *, shrinks: bool = False) -> Rule:
-    """The rule for tasks with rows of their own; refuses what means nothing without pairs of rows.
-
-    Without the graph, which may be a function of the tasks.
-    """
-    if check.read_criterion(aggregator.criterion, TARGET_CRITERIA).for_means:
-        check.refuse_option(
-            "criterion",
-            aggregator.criterion,
-            "averages targets over common rows, which tasks with rows of their own do not have,",
-            "use criterion='risk'",
-        )
-    rule = read_rule(aggregator, judge, refits=True, tempers=(float(shrinks),))
-    check.require_flag(aggregator.flip, "flip")
-    if aggregator.scale == "none":
-        check.refuse_option(
-            "scale",
-            "none",
-            "would give a group one intercept, and tasks keep an offset of their own",
-            "use 'standard' or 'center'",
-        )
-    missing = "is not available"
-    if aggregator.flip:
-        check.refuse_option("flip", True, missing, "turn those targets round yourself")
-    if aggregator.guard is not None:
-        check.refuse_option("guard", aggregator.guard, missing, "use guard=None, and head='levels'")
-    if rule.solver == "ridge":
-        alone = "use regressor=None: tasks without degrees of freedom of their own may merge"
-        check.refuse_option("regressor", aggregator.regressor, missing, alone)
-    return rule
 
 
 def _are_short(tasks: TaskRows, *, chosen: bool) -> bool:

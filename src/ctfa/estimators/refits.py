@@ -33,7 +33,7 @@ from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.out_of_fold import Crosswise, OutOfFold
 from ctfa.core.tasks.shared import SharedInputs, observed_moments
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import FloatArray, IntArray
 
 Split = tuple[IntArray, IntArray]
 Table = TypeVar("Table", OutOfFold, Crosswise)
@@ -189,11 +189,11 @@ class Stop(Exception):
     """Asked to stop before all fits were done."""
 
 
-def run(
-    jobs: Sequence[tuple[Callable[..., FloatArray], tuple[Any, ...]]],
-    name: str,
-    n_jobs: int | None,
-) -> list[FloatArray]:
+#: A fit that says something.
+Job = tuple[Callable[..., FloatArray], tuple[Any, ...]]
+
+
+def run(jobs: Sequence[Job], name: str, n_jobs: int | None) -> list[FloatArray]:
     """Do fits one after the other or ``n_jobs`` at once; their number is told before the first."""
     stage = f"{len(jobs)} fits of {name}"
     at_once = min(effective_n_jobs(n_jobs), len(jobs))
@@ -226,83 +226,72 @@ def out_of_fold(
 
     Rows that no fold leaves out are told of by nobody and left out here.
     """
-    tell = partial(_tell, regressor, tasks, rule, n_jobs)
-    return told_of_folds(tell, splits, len(tasks.values), units, chooses=chooses)
+
+    def ask(train: IntArray, test: IntArray) -> tuple[list[Job], Callable[..., OutOfFold]]:
+        learnt = Learnt.of(tasks, train, rule)
+        columns = _columns(tasks, test)
+        rows = learnt.rows(tasks.sample.inputs[test], columns)
+        known = tasks.values[test], learnt.levels(columns, test.size)
+        weights = None if tasks.sample.weights is None else tasks.sample.weights[test]
+
+        def table(done: Sequence[FloatArray]) -> OutOfFold:
+            told = known[1] + np.column_stack(done) * learnt.scale
+            return OutOfFold(*known, told, weights, tasks.weights, place=test)
+
+        return [(learnt.fit, (regressor, target, rows)) for target in learnt.values.T], table
+
+    n_rows, name = len(tasks.values), check.called(regressor)
+    return told_of_folds(ask, splits, n_rows, units, name, n_jobs, chooses=chooses)
 
 
 def told_of_folds(
-    tell: Callable[[Sequence[Split]], list[Table]],
+    ask: Callable[[IntArray, IntArray], tuple[list[Job], Callable[..., Table]]],
     splits: Sequence[Split],
     n_rows: int,
     units: FloatArray,
+    name: str,
+    n_jobs: int | None,
     *,
     chooses: bool,
 ) -> Table:
     """What models say of the rows of the folds that they were fitted without.
 
-    ``tell`` fits models to the rows of the first side of each split and asks them about those of
-    the second. Rows to find the groups of a fold on are told of by models of pairs of folds.
+    ``ask`` gives fits to the rows of the first side of a split, which then say something of those
+    of the second, and what makes a table of what they have said. Rows to find the groups of a fold
+    on are told of by models that have seen neither: those of pairs of folds, each row once.
     """
-    left_out = first_fold(splits, n_rows)
-    asked, pairs = asked_of(splits, chooses=chooses)
-    told = tell(asked)
-    folds = []
-    for fold in range(len(splits)):
-        some = [(told[at], own) for at, own in told_without(fold, splits, pairs, asked, n_rows)]
-        known, judges = type(told[0]).together(some) if some else None, told[fold]
-        if known is not None and (len(known.values) < 2 or not len(judges.values)):
-            known = None
-        folds.append((known, replace(judges, units=units)))
-    parts = [
-        (one, left_out[test] == fold)
-        for fold, (one, (_, test)) in enumerate(zip(told, splits, strict=False))
-    ]
-    return replace(type(told[0]).together(parts), units=units, folds=folds)
-
-
-def asked_of(
-    splits: Sequence[Split], *, chooses: bool
-) -> tuple[list[Split], list[tuple[int, int]]]:
-    """Rows to learn from and to be asked for every fold, then for every pair of which one chooses.
-
-    And these pairs of folds.
-    """
-    asked = [(train, test) for train, test in splits]
-    pairs: list[tuple[int, int]] = []
-    if chooses:
-        pairs = [
-            (a, b)
-            for a, b in combinations(range(len(splits)), 2)
-            if np.intersect1d(splits[a][0], splits[b][0]).size >= 2
-        ]
-    for a, b in pairs:
+    asked: list[Split] = [(train, test) for train, test in splits]
+    parts: list[list[tuple[int, IntArray]]] = [[] for _ in splits]
+    for a, b in combinations(range(len(splits)), 2) if chooses else ():
         both = np.intersect1d(splits[a][0], splits[b][0])
-        # Of each of the two, rows that the other learns from.
-        rest = [np.intersect1d(splits[one][1], splits[other][0]) for one, other in ((a, b), (b, a))]
-        asked.append((both, np.concatenate(rest)))
-    return asked, pairs
+        if both.size >= 2:
+            # Of each of the two, rows that the other learns from.
+            of_a = np.intersect1d(splits[a][1], splits[b][0])
+            of_b = np.intersect1d(splits[b][1], splits[a][0])
+            parts[b].append((len(asked), np.arange(of_a.size)))
+            parts[a].append((len(asked), of_a.size + np.arange(of_b.size)))
+            asked.append((both, np.concatenate((of_a, of_b))))
+    each = [ask(train, test) for train, test in asked]
+    done = iter(run([job for jobs, _ in each for job in jobs], name, n_jobs))
+    told = [table([next(done) for _ in jobs]) for jobs, table in each]
 
-
-def told_without(
-    fold: int,
-    splits: Sequence[Split],
-    pairs: Sequence[tuple[int, int]],
-    asked: Sequence[Split],
-    n_rows: int,
-) -> Iterator[tuple[int, BoolArray]]:
-    """Which of the asked have seen neither a fold nor their rows, and which of these to believe.
-
-    Each row that the fold learns from is told of once.
-    """
-    is_told = np.zeros(n_rows, dtype=bool)
-    for at, pair in enumerate(pairs, start=len(splits)):
-        if fold not in pair:
-            continue
-        (other,) = set(pair) - {fold}
-        rows = asked[at][1]
-        mine = np.isin(rows, splits[other][1]) & np.isin(rows, splits[fold][0]) & ~is_told[rows]
-        is_told[rows[mine]] = True
-        yield at, mine
+    folds = []
+    for fold, judges in enumerate(told[: len(splits)]):
+        known, is_told = [], np.zeros(n_rows, dtype=bool)
+        for at, own in parts[fold]:
+            rows = asked[at][1][own]
+            known.append((told[at], own[~is_told[rows]]))
+            is_told[rows] = True
+        learnt = type(judges).together(known) if known else None
+        if learnt is not None and (len(learnt.values) < 2 or not len(judges.values)):
+            learnt = None
+        folds.append((learnt, replace(judges, units=units)))
+    left_out = first_fold(splits, n_rows)
+    whole = [
+        (one, left_out[test] == k)
+        for k, (one, (_, test)) in enumerate(zip(told, splits, strict=False))
+    ]
+    return replace(type(told[0]).together(whole), units=units, folds=folds)
 
 
 def first_fold(splits: Sequence[Split], n_rows: int) -> IntArray:
@@ -311,30 +300,6 @@ def first_fold(splits: Sequence[Split], n_rows: int) -> IntArray:
     for fold in reversed(range(len(splits))):
         found[splits[fold][1]] = fold
     return found
-
-
-def _tell(
-    regressor: Any, tasks: SharedInputs, rule: Rule, n_jobs: int | None, asked: Sequence[Split]
-) -> list[OutOfFold]:
-    """What the models of each split say of its rows."""
-    sample, n_targets = tasks.sample, tasks.n_tasks
-    levels, jobs, units = [], [], []
-    for train, test in asked:
-        learnt = Learnt.of(tasks, train, rule)
-        columns = _columns(tasks, test)
-        rows = learnt.rows(sample.inputs[test], columns)
-        levels.append(learnt.levels(columns, test.size))
-        units.append(learnt.scale)
-        jobs += [(learnt.fit, (regressor, target, rows)) for target in learnt.values.T]
-    done = run(jobs, check.called(regressor), n_jobs)
-    tables = []
-    for at, (level, scale, (_, test)) in enumerate(zip(levels, units, asked, strict=True)):
-        told = level + np.column_stack(done[at * n_targets : (at + 1) * n_targets]) * scale
-        weights = None if sample.weights is None else sample.weights[test]
-        tables.append(
-            OutOfFold(tasks.values[test], level, told, weights, tasks.weights, place=test)
-        )
-    return tables
 
 
 class OnFolds(NamedTuple):
@@ -396,7 +361,7 @@ class OnFolds(NamedTuple):
 
 
 #: A fit, and what puts that which it says into what members and their groups say of a fold.
-GroupFit = tuple[tuple[Callable[..., FloatArray], tuple[Any, ...]], Callable[..., None]]
+GroupFit = tuple[Job, Callable[..., None]]
 
 
 def groups_on_folds(

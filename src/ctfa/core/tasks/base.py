@@ -27,6 +27,7 @@ class Rule:
     solver: str = "ols"
     #: Penalties of ridge regression in the units of the inputs; None for those of the likelihood.
     penalties: tuple[float, ...] | None = None
+    judge: Any = None  # the regressor that judges by refits
     levels: bool = False  # whether groups serve members by levels on held-out rows
     flip: bool = False
     guarded: bool = False
