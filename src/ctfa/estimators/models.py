@@ -549,7 +549,13 @@ def _fit_group(
         leave_apart(features, len(slot_names))
         features.n_features_in_ = len(slot_names)
     elif sample.counts is not None or folds is not None:
-        _fit_on_stand_ins(features, *(rows if judged is None else judged), folds)
+        sample_judged, target_judged = rows if judged is None else judged
+        features.n_features_in_ = len(slot_names)
+        instead = (
+            "folds only where a group has the rows of its mean: gather the rows for cv where "
+            "coefficients are shared"
+        )
+        _merge_on(features, replace(sample_judged, folds=folds), target_judged, "y", instead)
     elif judged is None:
         features.fit(sample.inputs, target, sample.weights)
     else:
@@ -567,29 +573,20 @@ def within_a_fold(features: FeatureAggregator | None, folds: Folds | None) -> An
     return features if divides else clone(features).set_params(cv=None)
 
 
-def _fit_on_stand_ins(
-    features: FeatureAggregator, sample: check.Sample, target: FloatArray, folds: Folds | None
-) -> None:
-    """Phase II on rows that stand in for others; on folds, where these are folds of the rows."""
-    if features.cv is not None and folds is None:
-        raise ValueError(
-            "rows that stand in for others judge features on folds only where a group has the rows "
-            "of its mean: gather the rows for cv where coefficients are shared."
-        )
-    features.n_features_in_ = sample.inputs.shape[1]
-    merge_features(features, factor(features, replace(sample, folds=folds), target), target)
+def _merge_on(
+    features: FeatureAggregator, sample: check.Sample, target: FloatArray, name: str, instead: str
+) -> FeatureAggregator:
+    """Phase II on rows that may stand in for others; on folds, where these are folds of them."""
+    if sample.counts is not None and features.cv is not None and sample.folds is None:
+        raise ValueError(f"rows that stand in for others judge features on {instead}.")
+    return merge_features(features, factor(features, sample, target), target, name)
 
 
 def merge_features_within(rows: TaskRows, features: FeatureAggregator) -> FeatureAggregator:
     """Phase II of a group, on rows about the means of their tasks."""
-    if rows.counts is not None and features.cv is not None:
-        raise ValueError(
-            "rows that stand in for others judge features on no folds: gather the rows for cv."
-        )
     sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
-    target = rows.within(rows.target)
-    merge_features(features, factor(features, sample, target), target, "y within tasks")
-    return features
+    instead = "no folds: gather the rows for cv"
+    return _merge_on(features, sample, rows.within(rows.target), "y within tasks", instead)
 
 
 class TaskLevels(NamedTuple):

@@ -309,8 +309,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if template is not None and rule.solver == "refits":
             self._fit_by_refits(aggregator, rule, series, features, sample, targets, groups)
             return
-        known = aggregator, rule, series, sample, targets, groups
-        scaled, temper = self._fit_targets(*known, alone=template is None)
+        posed = aggregator, rule, series, sample, targets, groups
+        scaled, temper = self._fit_targets(*posed, alone=template is None)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
         self._serve(scaled, features, temper, sample.folds, None if learns else LinearRegression())
         if data is not None and not learns:

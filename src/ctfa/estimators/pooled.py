@@ -519,7 +519,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         features, ids = apart(X, self._column if tasks is None else tasks)
         features, y, ids = map(to_numpy, (features, y, ids))
         inputs, known, of_row = self._read_again(features, ids)
-        check.require_seen([known[row] for row in np.flatnonzero(of_row < 0)], self._ids)
+        check.require_seen([known[row] for row in np.flatnonzero(of_row < 0).tolist()], self._ids)
         true = check.read_targets(y, inputs.shape[0], what="y").values[:, 0]
 
         def losses(inputs: FloatArray) -> FloatArray:

@@ -24,7 +24,6 @@ from sklearn.linear_model import LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._threads import one_thread
 from ctfa.core import progress
-from ctfa.core.confounds import Lines
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.members import best_weight
 from ctfa.core.partition import Partition
@@ -133,47 +132,38 @@ def is_least_squares(regressor: Any) -> bool:
 
 
 class Learnt(NamedTuple):
-    """Rows that models learn from, as they are handed to them, and the units of targets there."""
+    """Rows that models learn from and rows that they are asked about, in the units of the first."""
 
     inputs: FloatArray
     values: FloatArray  # (n, L): in standard units, NaN where missing
     weights: FloatArray | None
     n_samples: int | None
-    level: FloatArray  # (L,)
     scale: FloatArray  # (L,)
-    of_inputs: Lines | None
-    of_targets: Lines | None
+    asked: FloatArray  # inputs of the other rows, as models that learned here take them
+    levels: FloatArray  # (m, L): what is said of these without inputs
 
     @classmethod
-    def of(cls, tasks: SharedInputs, rows: IntArray, rule: Rule) -> Learnt:
+    def of(cls, tasks: SharedInputs, rule: Rule, train: IntArray, test: IntArray) -> Learnt:
         """Nothing of what is here depends on any other row."""
-        left = tasks.take(rows).left
+        left = tasks.take(train).left
         sample, values = left.sample, left.values
         _, row_scale = row_scales(len(values), sample.weights, sample.n_samples)
         level, spread = observed_moments(values, np.isnan(values), row_scale)
-        scale = np.where(spread > 0.0, spread, 1.0) if rule.scale == "standard" else None
-        scale = np.ones(level.size) if scale is None else scale
-        units = (values - level) / scale
+        scale = np.ones(level.size)
+        if rule.scale == "standard":
+            scale = np.where(spread > 0.0, spread, 1.0)
+        asked, levels = tasks.sample.inputs[test], np.repeat(level[None], test.size, axis=0)
+        if left.inputs is not None and left.targets is not None:
+            columns = tasks.sample.confounds[test]
+            asked, levels = asked - left.inputs.at(columns), left.targets.at(columns) + level
         known = sample.weights, sample.n_samples
-        return cls(sample.inputs, units, *known, level, scale, left.inputs, left.targets)
+        return cls(sample.inputs, (values - level) / scale, *known, scale, asked, levels)
 
-    def levels(self, columns: FloatArray | None, n_rows: int) -> FloatArray:
-        """What is said of other rows without inputs."""
-        if columns is None or self.of_targets is None:
-            return np.repeat(self.level[None], n_rows, axis=0)
-        return np.asarray(self.of_targets.at(columns) + self.level)
-
-    def rows(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
-        """Inputs of other rows, as models that learned here take them."""
-        if columns is None or self.of_inputs is None:
-            return inputs
-        return np.asarray(inputs - self.of_inputs.at(columns))
-
-    def fit(self, regressor: Any, target: FloatArray, rows: FloatArray) -> FloatArray:
+    def fit(self, regressor: Any, target: FloatArray) -> FloatArray:
         """What a model of a target in these units says of other rows."""
         model = fit_regressor(regressor, self.inputs, target, self.weights, self.n_samples)
         try:
-            told = np.asarray(model.predict(rows), dtype=float).reshape(-1)
+            told = np.asarray(model.predict(self.asked), dtype=float).reshape(-1)
         except ValueError as error:
             check.refuse_judgement(model, str(error), error)
         check.require_finite_judgement(told, model)
@@ -228,17 +218,14 @@ def out_of_fold(
     """
 
     def ask(train: IntArray, test: IntArray) -> tuple[list[Job], Callable[..., OutOfFold]]:
-        learnt = Learnt.of(tasks, train, rule)
-        columns = _columns(tasks, test)
-        rows = learnt.rows(tasks.sample.inputs[test], columns)
-        known = tasks.values[test], learnt.levels(columns, test.size)
+        learnt, values = Learnt.of(tasks, rule, train, test), tasks.values[test]
         weights = None if tasks.sample.weights is None else tasks.sample.weights[test]
 
         def table(done: Sequence[FloatArray]) -> OutOfFold:
-            told = known[1] + np.column_stack(done) * learnt.scale
-            return OutOfFold(*known, told, weights, tasks.weights, place=test)
+            told = learnt.levels + np.column_stack(done) * learnt.scale
+            return OutOfFold(values, learnt.levels, told, weights, tasks.weights, place=test)
 
-        return [(learnt.fit, (regressor, target, rows)) for target in learnt.values.T], table
+        return [(learnt.fit, (regressor, target)) for target in learnt.values.T], table
 
     n_rows, name = len(tasks.values), check.called(regressor)
     return told_of_folds(ask, splits, n_rows, units, name, n_jobs, chooses=chooses)
@@ -379,15 +366,13 @@ def groups_on_folds(
     """
 
     def fits_of(fold: int, point: PathPoint) -> Iterator[GroupFit]:
-        (train, test), asked = folds[fold], told.folds[fold][1]
-        learnt = Learnt.of(tasks, train, rule)
-        rows = learnt.rows(tasks.sample.inputs[test], _columns(tasks, test))
+        learnt, asked = Learnt.of(tasks, rule, *folds[fold]), told.folds[fold][1]
         signs = np.ones(tasks.n_tasks) if point.signs is None else point.signs
         for members in point.partition.groups:
             if members.size > 1:
                 group = _mean_of_group(members, signs, tasks.weights)
                 serve = partial(_serve, asked, rule.scale, members, signs, learnt.scale, group)
-                yield (learnt.fit, (regressor, group(learnt.values[:, members]), rows)), serve
+                yield (learnt.fit, (regressor, group(learnt.values[:, members]))), serve
 
     points = [points] * len(folds) if isinstance(points, PathPoint) else points
     return ask_groups(regressor, told, fits_of, points, n_jobs)
@@ -446,11 +431,6 @@ def _serve(
         level = mean(level)[:, None] * signs
     for table, one in zip(tables, (by_members, said), strict=True):
         table[:, members] = level + one[:, None] * signs * scales
-
-
-def _columns(tasks: SharedInputs, rows: IntArray) -> FloatArray | None:
-    """Confounds of some rows, where there are any."""
-    return None if tasks.sample.confounds is None else tasks.sample.confounds[rows]
 
 
 def warn_stopped(instead: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import TINY, Criterion
 from ctfa.core.cut import without_rounding
 from ctfa.core.graph import NO_WISHES, Wishes
 from ctfa.core.partition import Partition
@@ -103,15 +103,17 @@ def squared_errors(
     serve: Callable[[PathPoint], Iterable[FloatArray]],
     true: FloatArray,
     weight: FloatArray,
-    total: float,
-    square: float,
+    total: float | None = None,
+    squares: FloatArray | None = None,
 ) -> FloatArray:
     """Mean squared error of what groups serve their members with, ``(points, tempers)``.
 
     ``serve`` gives predictions of the true values, an array for each temper; they count by their
-    weights, which sum to ``total`` in units of the errors. ``square`` is the mean square of the
-    values as they were predicted: errors that its rounding tells apart are equal.
+    weights, which sum to ``total`` in units of the errors. Errors that only rounding of the
+    ``squares`` of the values tells apart are equal; None for those of the true values.
     """
+    total = max(float(weight.sum()) if total is None else total, TINY)
+    square = float((weight * (true**2 if squares is None else squares)).sum()) / total
     found: dict[bytes, list[float]] = {}
     keys = []
     for point in points:

@@ -79,11 +79,9 @@ class Told:
 
     def along(self, history: MergeHistory) -> Iterator[MergeGain]:
         """What each member of each merge saves in a row compared with just before it."""
-        groups = {k: np.array([k]) for k in range(history.n_variables)}
         before = self._squares(Partition.singletons(history.n_variables))
-        for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
-            first, members = groups[block], np.concatenate((groups[block], groups.pop(other)))
-            groups[block] = members
+        for first, second in history.sides():
+            members = np.concatenate((first, second))
             at, after = self._squares_of(members)
             gain, error = self._gain_of(members, before[at] - after, at)
             before[at] = after
@@ -208,10 +206,7 @@ class OutOfFold(Told):
             served = (means[:, point.partition.labels] * signs * scales + level) / units
             yield from [np.nan_to_num(served) if gappy else served] * len(tempers)
 
-        true = np.nan_to_num(asked.values) / units
-        total = max(float(weight.sum()), TINY)
-        square = float((weight * true**2).sum()) / total
-        return squared_errors(points, serve, true, weight, total, square)
+        return squared_errors(points, serve, np.nan_to_num(asked.values) / units, weight)
 
     @property
     def alone(self) -> FloatArray:
@@ -337,15 +332,12 @@ class Crosswise(Told):
         self, points: Sequence[PathPoint], other: Crosswise, tempers: Sequence[Any]
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows."""
-        weight = other.weight
 
         def serve(point: PathPoint) -> Iterator[FloatArray]:
             yield from [other.served(point.partition)] * len(tempers)
 
-        rows = np.ones(weight.size) if other.rows is None else other.rows
-        total = max(float(rows.sum()), TINY)
-        square = float((weight * other.values**2).sum()) / total
-        return squared_errors(points, serve, other.values, weight, total, square)
+        total = float(other.values.size if other.rows is None else other.rows.sum())
+        return squared_errors(points, serve, other.values, other.weight, total)
 
     def products(self, told: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Weights of tasks, and products of the errors of each two predictions of the rows."""

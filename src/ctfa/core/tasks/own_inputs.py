@@ -166,7 +166,6 @@ class OwnFits:
         if rows.task_weights is not None:
             counted *= rows.task_weights[:, None]
         weight = counted if other.unit is None else counted * other.unit[:, None] ** 2
-        total = max(float(counted.sum()), np.finfo(float).tiny)
         level = self.own.centre[:, -1:]  # not zero where series keep their levels
 
         def serve(point: PathPoint) -> Iterator[FloatArray]:
@@ -174,8 +173,7 @@ class OwnFits:
                 yield np.where(np.isnan(predicted), level, predicted)
 
         true = np.nan_to_num(target)
-        square = float((weight * true**2).sum()) / total
-        return squared_errors(points, serve, true, weight, total, square)
+        return squared_errors(points, serve, true, weight, float(counted.sum()))
 
     def drawn(self, temper: float) -> Drawn:
         """Tasks at a share of the variances with which all of them differ, in unit inputs.
@@ -223,16 +221,16 @@ class SharedFit(OwnFits):
             tables = np.concatenate((own.inputs, own.target[:, None]), axis=1).swapaxes(1, 2)
             totals = own.complete @ own.weight**2
             return PooledSpace.of_centred(tables, own.n_rows, totals, series.task_weights)
-        rows, targets, weights = [], [], []
+        rows, targets, kept_rows = [], [], []
         for values, has, complete in zip(series.values, series.has, own.complete, strict=True):
             # Views where a task has everything: copies of all would be many times the data.
             inputs = values[:-1] if has.all() else np.where(has[:, None], values[:-1], 0.0)
             kept = slice(None) if complete.all() else complete
             rows.append(inputs[:, kept].T)
             targets.append(values[-1, kept])
-            weights.append(None if series.weights is None else series.weights[kept])
-        row_weights = None if series.weights is None else weights
-        return PenalisedPooledSpace.of(rows, targets, row_weights=row_weights)
+            kept_rows.append(kept)
+        weights = None if series.weights is None else [series.weights[kept] for kept in kept_rows]
+        return PenalisedPooledSpace.of(rows, targets, row_weights=weights)
 
     def squares(self, partition: Partition) -> SquaredErrors:
         """As generalised cross-validation has them, over ``(1 - leverage/n)^2``.
@@ -479,12 +477,10 @@ def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Part
 
 def gains_along(fit: OwnFits, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
     """Members of each merge, and what each of them gains by it."""
-    members = [np.array([task]) for task in range(history.n_variables)]
     risk = fit.squares(Partition.singletons(history.n_variables)).mean()
-    for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
-        both = np.concatenate((members[block], members[other]))
+    for sides in history.sides():
+        both = np.concatenate(sides)
         together = Partition(np.zeros(both.size, dtype=np.intp))
         after = fit.take(both).squares(together).mean()
         yield both, risk[both] - after
         risk[both] = after
-        members[block], members[other] = both, both[:0]

@@ -53,19 +53,9 @@ class TaskRows:
         """The same task by task."""
         return np.round(np.bincount(self.index, self.counts, self.n_tasks))
 
-    @property
-    def counts_of_each(self) -> list[FloatArray] | None:
-        """What rows stand for, task by task, None where for one each."""
-        return None if self.counts is None else self.of_each(self.counts)
-
     def of_each(self, values: FloatArray) -> list[FloatArray]:
         """An array over rows, task by task."""
         return [values[rows] for rows in self.rows]
-
-    @property
-    def weights_of_each(self) -> list[FloatArray] | None:
-        """Weights task by task, None where all are equal."""
-        return None if self.weights is None else self.of_each(self.weights)
 
     def of_tasks(self, who: IntArray) -> TaskRows:
         """The rows of some of the tasks."""
@@ -112,7 +102,7 @@ class TaskRows:
             self.of_each(self.inputs),
             self.of_each(self.target),
             groups=groups,
-            row_weights=None if groups is not None else self.weights_of_each,
+            row_weights=None if groups or self.weights is None else self.of_each(self.weights),
             n_samples=self.n_samples_of_each,
         )
 
@@ -125,7 +115,7 @@ class TaskRows:
         and slopes of a task's own about those of its group, shrunk together.
         """
         weight = np.ones(other.target.size) if other.weights is None else other.weights
-        total, summaries = float(weight.sum()), self.summaries() if 0.0 in tempers else []
+        summaries = self.summaries() if 0.0 in tempers else []
         mixed = variance = None
         if any(tempers):
             # The likeness of all tasks, of which that of finer groups is a few rounds away.
@@ -154,8 +144,7 @@ class TaskRows:
                 told = np.einsum("ij,ij->i", other.inputs, slopes[other.index])
                 yield level[other.index] + told
 
-        square = float((weight * other.target**2).sum()) / total
-        return squared_errors(points, serve, other.target, weight, total, square)
+        return squared_errors(points, serve, other.target, weight)
 
     def pooled(self) -> Fit:
         """Common slopes of all tasks together."""
@@ -217,4 +206,5 @@ class MixedRows(NamedTuple):
             design[0, 0], design[1:, 1:] = 1.0, means
         labels = np.zeros(rows.n_tasks, dtype=np.intp)
         added = solve(own.moments, labels, variance, design=design).own
-        return np.einsum("ij,ij->i", self.units.columns(rows.inputs), added[rows.index])
+        columns = self.units.columns(rows.inputs)
+        return np.asarray(np.einsum("ij,ij->i", columns, added[rows.index]))
