@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,14 +80,6 @@ class MergeHistory:
         """Return the first so many merges, one by one."""
         columns = (column[:n_merges].tolist() for column in (self.block, self.other, self.loss))
         return list(zip(*columns, strict=True))
-
-    def sides(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Members of the block and of the other of each merge, in the order in which they came."""
-        members = {slot: np.array([slot]) for slot in range(self.n_variables)}
-        for block, other in zip(self.block.tolist(), self.other.tolist(), strict=True):
-            first, second = members[block], members.pop(other)
-            members[block] = np.concatenate((first, second))
-            yield first, second
 
     def leaf_order(self) -> IntArray:
         """Variables in an order in which every block, at any time, is a slice from its slot on."""

@@ -141,7 +141,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         Phase II as fitted, one per group, over the slots that the group has. Slots are called by
         what their columns' names have in common, where ``X`` has names.
     regressors_ : list of estimators
-        One a group, in the units of ``scale``.
+        One per group, in the units of ``scale``.
     layout_ : ndarray of shape (n_targets, n_slots)
         The layout as positions.
     coef_ : ndarray of shape (n_targets, n_features)
@@ -150,7 +150,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         ``X @ coef_.T + intercept_`` is what ``predict`` says.
     group_coef_ : ndarray of shape (n_groups, n_slots)
         Coefficients of the groups' models alone, in the units of ``scale``; NaN for a slot that a
-        group has not.
+        group does not have.
     trust_ : ndarray of shape (n_targets,)
         One less the share of its own degrees of freedom that a target uses under
         ``head="levels"``, or the weight of its group's model where the regressor has judged; 1 for
@@ -171,11 +171,11 @@ class MultiInputCTFARegressor(TargetsRegressor):
     NaN is a missing value, in ``X`` and in ``y``. Averaged: row by row a group has the mean of its
     observed members, two groups are compared on the rows where both have everything, and a group
     predicts where each of its slots is observed by some member. Shared: a target enters with the
-    rows where it and its inputs are all observed. A slot that a target has not is never filled in:
-    the mean is over those that have it, and shared coefficients of it are learned from those.
-    Predictions that lack an input are NaN, with a warning.
+    rows where it and its inputs are all observed. A slot that a target does not have is never
+    filled in: the mean is over those that have it, and shared coefficients of it are learned from
+    those. Predictions that lack an input are NaN, with a warning.
 
-    With a ``confounds`` residuals take the place of centred series, and the confounds' degrees of
+    With ``confounds`` residuals take the place of centred series, and the confounds' degrees of
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
     over its own rows, they are not. What ``group_coef_`` and ``regressors_`` say is of residuals.
 
@@ -266,7 +266,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         X : array or data frame of shape (n_samples, n_features)
             The inputs of all targets; NaN is a missing value. Dask's collections, and arrays of
             torch, CuPy or JAX, are read once as sums; missing values, merges judged by ridge and
-            regressors that are no least squares need their rows, which are gathered. Arrays on a
+            regressors that are not least squares need their rows, which are gathered. Arrays on a
             GPU are compared there where all pairs may merge.
         y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value.
@@ -697,7 +697,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             if not check.enough_rows(series.take(train), fewest):
                 check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
                 return fallback
-        # Rows without a single target judge nothing: they are no evidence that errors are zero.
+        # Rows without a single target judge nothing: they are not evidence that errors are zero.
         observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
         splits = [(train, test) for train, test in splits if observed[test].any()]
         choice = choose(
@@ -955,6 +955,6 @@ def _read(layout: Any, shape: tuple[int, ...]) -> IntArray:
     if used is None or not np.array_equal(used, np.arange(used.size)):
         raise ValueError(
             "layout must be one that multi_input_layout has returned: every column from 0 once, -1 "
-            "for a slot that a task has not."
+            "for a slot that a task does not have."
         )
     return columns.astype(np.intp)

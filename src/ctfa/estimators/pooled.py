@@ -148,7 +148,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     Dask's collections and in pieces (``partial_fit``) are dealt alike, in any chunks and any units
     of ``X`` and ``y``; rows in another order may choose another limit.
 
-    Collections of Dask: everything is as for the same rows in memory. Regressors that are no least
+    Collections of Dask: everything is as for the same rows in memory. Regressors that are not least
     squares and features judged on folds need the rows, which are gathered up to 2 GiB.
 
     Attributes
@@ -161,7 +161,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     features_ : list of FeatureAggregator
         Phase II as fitted, one per group.
     regressors_ : list of estimators
-        One a group, fitted to the target less the task's offset; to the target about the task's
+        One per group, fitted to the target less the task's offset; to the target about the task's
         level where the regressor has judged.
     offsets_ : ndarray of shape (n_tasks,)
         What each task adds to its group's model at its mean inputs, shrunk towards zero by how few

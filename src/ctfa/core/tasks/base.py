@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ import numpy as np
 from ctfa.core.criteria import TINY, Criterion
 from ctfa.core.cut import without_rounding
 from ctfa.core.graph import NO_WISHES, Wishes
+from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -142,3 +143,12 @@ def mean_by(
     weight = np.ones(index.size) if weights is None else weights
     sums: FloatArray = np.bincount(index, weight * values, n_tasks).astype(float)
     return mean_of(sums, np.bincount(index, weight, n_tasks).astype(float))
+
+
+def sides_of(history: MergeHistory) -> Iterator[tuple[IntArray, IntArray]]:
+    """Members of the block and of the other of each merge, in the order in which merges came."""
+    members = {slot: np.array([slot]) for slot in range(history.n_variables)}
+    for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
+        first, second = members[block], members.pop(other)
+        members[block] = np.concatenate((first, second))
+        yield first, second

@@ -27,7 +27,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.small_fits import observed_mean
 from ctfa.core.spaces.base import CrossValidated, MergeSpace, correlations
 from ctfa.core.spaces.targets import ROUNDING, TargetSpace
-from ctfa.core.tasks.base import Fold, PathPoint, Rule, mean_of, squared_errors
+from ctfa.core.tasks.base import Fold, PathPoint, Rule, mean_of, sides_of, squared_errors
 from ctfa.core.types import FloatArray, IntArray
 
 
@@ -80,7 +80,7 @@ class Told:
     def along(self, history: MergeHistory) -> Iterator[MergeGain]:
         """What each member of each merge saves in a row compared with just before it."""
         before = self._squares(Partition.singletons(history.n_variables))
-        for first, second in history.sides():
+        for first, second in sides_of(history):
             members = np.concatenate((first, second))
             at, after = self._squares_of(members)
             gain, error = self._gain_of(members, before[at] - after, at)

@@ -19,7 +19,7 @@ from ctfa.core.small_fits import RowMoments, Slopes, chunks, regress, summed
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
-from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
+from ctfa.core.tasks.base import Fold, PathPoint, Rule, sides_of, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Shares of the variance with which tasks were found to differ from their group, that a held-out
@@ -478,7 +478,7 @@ def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Part
 def gains_along(fit: OwnFits, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
     """Members of each merge, and what each of them gains by it."""
     risk = fit.squares(Partition.singletons(history.n_variables)).mean()
-    for sides in history.sides():
+    for sides in sides_of(history):
         both = np.concatenate(sides)
         together = Partition(np.zeros(both.size, dtype=np.intp))
         after = fit.take(both).squares(together).mean()
