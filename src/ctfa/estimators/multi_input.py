@@ -30,10 +30,8 @@ from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.own_inputs import (
     AGGREGATES,
     TEMPERS,
-    AveragedFit,
     OwnFits,
     OwnInputs,
-    SharedFit,
     fit_own,
     mean_series,
 )
@@ -344,10 +342,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         added = None
         if temper > 0.0 and self.n_groups_ < scaled.n_tasks:
             with one_thread():
-                kind = AveragedFit if self.aggregate_ == "mean" else SharedFit
-                fits = kind(scaled, penalised=False)
-                if isinstance(fits, SharedFit):
-                    added = fits.added(self.partition_, temper)
+                fits = fit_own(None, scaled, self.aggregate_)
+                added = fits.added(self.partition_, temper)
         # Shared coefficients are learned from the rows of all members, of which folds are none.
         folds = folds if self.aggregate_ == "mean" else None
         regressor = self.regressor if regressor is None else regressor
@@ -426,9 +422,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
-        weights = self.targets_.target_weight_
-        rows = Series.of(inputs, self.layout_, unknown, confounds=columns, task_weights=weights)
-        rows = rows.in_units(self._units, overwrite=True)
+        rows = self._series_again(inputs, unknown, columns).in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
         if self._trusted is not None:
@@ -442,8 +436,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
     ) -> tuple[FloatArray, list[FloatArray]]:
-        layout, weights = self.layout_, targets.weights
-        series = Series.of(inputs, layout, targets.values, confounds=columns, task_weights=weights)
+        series = self._series_again(inputs, targets.values, columns)
         if columns is not None:
             series = series.in_units(self._units._replace(scales=np.ones(series.values.shape[:2])))
         grouped = mean_series(series, self.partition_).values
@@ -461,9 +454,15 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """What regressors of some groups learn from, of any rows, targets after inputs."""
         inputs = np.asarray(inputs, dtype=np.float64)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
-        own = self.targets_.target_weight_
-        rows = Series.of(inputs, self.layout_, values, confounds=confounds, task_weights=own)
+        rows = self._series_again(inputs, values, confounds)
         return models.table(rows.in_units(self._units, overwrite=True), self.partition_, groups)
+
+    def _series_again(
+        self, inputs: FloatArray, values: FloatArray, columns: FloatArray | None
+    ) -> Series:
+        """The same of rows like those of fit."""
+        own = self.targets_.target_weight_
+        return Series.of(inputs, self.layout_, values, confounds=columns, task_weights=own)
 
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""

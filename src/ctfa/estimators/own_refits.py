@@ -557,7 +557,7 @@ def _in_own_units(told: Crosswise, scale: str) -> Crosswise:
 
 
 def _averaged(dates: Dates, rows: TaskRows, told: Crosswise, asked: IntArray | None) -> OutOfFold:
-    """What models of their own say of targets, a row for each date; NaN where they are not complete.
+    """What models of their own say of targets, a row for each date; NaN where not complete.
 
     ``asked`` are the dates; None for all that are told of.
     """

@@ -206,6 +206,10 @@ class OwnFits:
             square=np.einsum("ln,ln->l", left, left),
         )
 
+    def added(self, partition: Partition, temper: float) -> FloatArray | None:
+        """What tasks add to coefficients that their group's rows have in common, ``(L, K)``."""
+        return None
+
     def take(self, tasks: IntArray) -> Self:
         """The same for some of the tasks."""
         return type(self)(self.series.of_tasks(tasks), penalised=self.penalised, rule=self.rule)
@@ -280,7 +284,7 @@ class SharedFit(OwnFits):
         return estimate(self._unit[0], everybody)
 
     def added(self, partition: Partition, temper: float) -> FloatArray:
-        """What tasks add to coefficients that their group's rows have in common, ``(L, K)``."""
+        """From variances of all tasks, about generalised least squares of the group."""
         groups, some, labels = partition.merged
         added = np.zeros(self.moments.moment.shape)
         if temper == 0.0 or not groups.size:
@@ -399,10 +403,10 @@ class AveragedFit(OwnFits):
         return np.asarray(served[partition.labels])
 
 
-def fit_own(rule: Rule, series: Series, aggregate: str) -> OwnFits:
-    """Fits of tasks, in the units they are merged in, by any groups."""
+def fit_own(rule: Rule | None, series: Series, aggregate: str) -> OwnFits:
+    """Fits of tasks, in the units they are merged in, by any groups; without a rule to serve."""
     kind = AveragedFit if aggregate == "mean" else SharedFit
-    return kind(series, penalised=rule.penalised, rule=rule)
+    return kind(series, penalised=rule is not None and rule.penalised, rule=rule)
 
 
 def mean_series(series: Series, partition: Partition) -> Series:
