@@ -105,16 +105,17 @@ def squared_errors(
     true: FloatArray,
     weight: FloatArray,
     total: float | None = None,
-    squares: FloatArray | None = None,
+    square: float | None = None,
 ) -> FloatArray:
     """Mean squared error of what groups serve their members with, ``(points, tempers)``.
 
     ``serve`` gives predictions of the true values, an array for each temper; they count by their
-    weights, which sum to ``total`` in units of the errors. Errors that only rounding of the
-    ``squares`` of the values tells apart are equal; None for those of the true values.
+    weights, which sum to ``total`` in units of the errors. ``square`` is the mean square of the
+    values as they were predicted, None for that of the true values: errors that its rounding tells
+    apart are equal.
     """
     total = max(float(weight.sum()) if total is None else total, TINY)
-    square = float((weight * (true**2 if squares is None else squares)).sum()) / total
+    square = float((weight * true**2).sum()) / total if square is None else square
     found: dict[bytes, list[float]] = {}
     keys = []
     for point in points:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa.core.confounds import Confounds, Lines, take_off
+from ctfa.core.criteria import TINY
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.levels import Levels
 from ctfa.core.members import MemberRisk
@@ -304,7 +305,9 @@ class TargetFits:
         def serve(point: PathPoint) -> Iterator[FloatArray]:
             return self.served(point, asked, tempers)
 
-        return squared_errors(points, serve, asked.true, asked.weight, squares=asked.square)
+        total = max(float(asked.weight.sum()), TINY)
+        square = float((asked.weight * asked.square).sum()) / total
+        return squared_errors(points, serve, asked.true, asked.weight, total, square)
 
     def asked(self, other: SharedInputs) -> Asked:
         """Other rows, as these targets are judged by them."""
