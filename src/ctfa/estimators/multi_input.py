@@ -37,18 +37,12 @@ from ctfa.core.tasks.own_inputs import (
 )
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.estimators import intervals
 from ctfa.estimators.evidence import MergeEvidence, own_evidence
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, searched_where_data_lie, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
-from ctfa.estimators.intervals import (
-    are_asked,
-    blocks_of,
-    calibrated_in_sample,
-    calibrated_on_tables,
-    told_on_folds,
-)
 from ctfa.estimators.models import (
     OwnModels,
     OwnSteps,
@@ -316,18 +310,24 @@ class MultiInputCTFARegressor(TargetsRegressor):
             own = fit_to_rows(self._template, self.features_, data, rows_of, self.n_jobs)
             self._models = self._models._replace(regressors=own)
             self.regressors_ = own
-        if learns and check.judges(self.regressor) and are_asked():
+        if learns and check.judges(self.regressor) and intervals.are_asked():
             known = sample, targets.values
             in_fold = within_a_fold(features, sample.folds), temper
             ask = partial(self._told_without, in_fold, self._series(sample, targets), sample)
-            told = told_on_folds(ask, blocks_of(self.targets_.cv, *known, groups))
+            told = intervals.told_on_folds(
+                ask, intervals.blocks_of(self.targets_.cv, *known, groups)
+            )
             if told:
                 labels = self.partition_.labels
-                self.calibration_ = calibrated_on_tables(*known, labels, told, self.layout_)
+                self.calibration_ = intervals.calibrated_on_tables(
+                    *known, labels, told, self.layout_
+                )
             else:
                 seen = self._told(sample.inputs, sample.confounds)
                 spare = max(1.0 - (self.layout_.shape[1] + 1) / sample.n_samples, 0.1)
-                self.calibration_ = calibrated_in_sample(known[1], seen, sample.weights, spare)
+                self.calibration_ = intervals.calibrated_in_sample(
+                    known[1], seen, sample.weights, spare
+                )
 
     def _serve(
         self,
@@ -416,7 +416,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         trust = self.trust_ if self.head == "levels" else np.ones(series.n_tasks)
         said = found.said(partition, trust)
         if said is not None:
-            self.calibration_ = calibrated_on_tables(
+            self.calibration_ = intervals.calibrated_on_tables(
                 sample, targets.values, partition.labels, said, self.layout_
             )
 

@@ -45,19 +45,12 @@ from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.out_of_fold import Crosswise
 from ctfa.core.tasks.own_rows import MixedRows, TaskRows
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators import intervals
 from ctfa.estimators.evidence import Explanation, MergeEvidence, PooledEvidence, explain
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.importance import importance
-from ctfa.estimators.intervals import (
-    are_asked,
-    calibrated_on_rows,
-    few_blocks,
-    require_calibration,
-    tell_gaussian,
-    told_on_folds,
-)
 from ctfa.estimators.models import (
     Nearest,
     SingleModels,
@@ -403,8 +396,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         True
         """
         check_is_fitted(self)
-        calibration, coverage = require_calibration(self, coverage)
-        tell_gaussian(calibration)
+        calibration, coverage = intervals.require_calibration(self, coverage)
+        intervals.tell_gaussian(calibration)
         features, ids = apart(X, self._column if tasks is None else tasks)
         check.require_not_one_id(features, tasks, self.n_features_in_)
         ends = [partial(self._interval_of_rows, calibration, coverage, end) for end in (0, 1)]
@@ -455,8 +448,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             told[seen] = model.predict(rows.inputs[test[seen]], every[test[seen]])
             return told
 
-        told = told_on_folds(ask, _read_splits(cv, sample, rows, None))
-        self.calibration_ = calibrated_on_rows(rows, self.labels_, told)
+        told = intervals.told_on_folds(ask, _read_splits(cv, sample, rows, None))
+        self.calibration_ = intervals.calibrated_on_rows(rows, self.labels_, told)
         return self
 
     def _interval_of_rows(
@@ -632,21 +625,16 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, features: FeatureAggregator | None, sample: check.Sample, rows: TaskRows, groups: Any
     ) -> Calibration | None:
         """Intervals, from what the model says of folds when it is fitted without them."""
-        if not are_asked():
+        if not intervals.are_asked():
             return None
-        splits: Sequence[Split] = ()
-        if sample.folds is None:
-            cv = few_blocks(self.targets_.cv)
-            with suppress(ValueError):  # of a splitter that nothing else has asked
-                splits = _read_splits(cv, sample, rows, groups)
-        else:
-            splits = sample.folds.get("limit", ())
+        splits, cv = list[Split](), intervals.few_blocks(self.targets_.cv)
+        with suppress(ValueError, KeyError):  # of a splitter, or folds, that nothing else has asked
+            splits = _read_splits(cv, sample, rows, groups)
         ask = partial(self._told_without, within_a_fold(features, sample.folds), rows)
-        told = told_on_folds(ask, splits)
-        if told:
-            return calibrated_on_rows(rows, self.labels_, told)
-        told = [(np.arange(rows.index.size), self._predict_read(rows.inputs, rows.index))]
-        return calibrated_on_rows(rows, self.labels_, told)
+        told = intervals.told_on_folds(ask, splits)
+        if not told:
+            told = [(np.arange(rows.index.size), self._predict_read(rows.inputs, rows.index))]
+        return intervals.calibrated_on_rows(rows, self.labels_, told)
 
     def _told_without(
         self, features: FeatureAggregator | None, rows: TaskRows, train: IntArray, test: IntArray
@@ -708,7 +696,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self._fit_levels(features, rows, table, trust)
         said = found.said(self.partition_, trust)
         if said is not None:
-            self.calibration_ = calibrated_on_rows(rows, self.labels_, said)
+            self.calibration_ = intervals.calibrated_on_rows(rows, self.labels_, said)
         return self
 
     def _rule(self, aggregator: TargetAggregator, judge: Any) -> Rule:
@@ -785,32 +773,34 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         level = units_of_rows(rows, np.arange(rows.index.size)).level
         own = level[np.array([mine[0] for mine in rows.rows])]
         single = np.flatnonzero(trust < 1.0)
-        everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
+        alone = replace(rows, target=rows.target - level)
+        together = replace(alone, target=alone.target + stacked(told, self.partition_)[rows.index])
         parts = []
         for number, (who, features) in enumerate(groups):
-            partition = self.partition_ if number < self.n_groups_ else everybody
-            target = rows.target - level + stacked(told, partition)[rows.index]
-            part = replace(rows, target=target).of_tasks(who)
+            if number == self.n_groups_:  # one group of all tasks
+                everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
+                target = alone.target + stacked(told, everybody)[rows.index]
+                together = replace(alone, target=target)
+            part = together.of_tasks(who)
             parts.append(replace(part, inputs=reduced(features, part.inputs)))
-        alone = replace(rows, target=rows.target - level)
         parts += [alone.of_tasks(single[[at]]) for at in range(single.size)]
         # A task that is too small for the regressor has its level.
         is_lost = np.zeros(rows.n_tasks, dtype=bool) if told is None else told.counts == 0.0
         whose = [*(who for who, _ in groups), *single[:, None]]
         regressors = [DummyRegressor() if is_lost[who].all() else self.regressor for who in whose]
         self._singles = SingleModels(single, self._fit_models(regressors, parts))
-        heights = []
-        for number, ((who, _), part) in enumerate(zip(groups, parts, strict=False)):
+        heights: list[float] = []
+        models = [*self.regressors_, *([self.global_regressor_] if self.unseen == "global" else [])]
+        for (who, _), part, model in zip(groups, parts, models, strict=False):
             if who.size == 1:
                 heights.append(float(own[who[0]]))
                 continue
-            model = [*self.regressors_, getattr(self, "global_regressor_", None)][number]
             left = rows.of_tasks(who).target - _said(model, part.inputs)
             # Nothing but levels: what inputs say is gone.
             rest = replace(part, target=left, inputs=np.empty((left.size, 0)))
             found = random_intercepts(rest.summaries())
             heights.append(found.intercept)
-            if number < self.n_groups_:
+            if len(heights) <= self.n_groups_:
                 self.offsets_[who] = found.values
         self._levels, self.trust_ = TaskLevels(np.array(heights), own), trust
 
@@ -932,7 +922,8 @@ def _are_short(tasks: TaskRows, *, chosen: bool) -> bool:
     # The rank is worked out where the number of features alone does not settle it.
     if n_rows - n_features - tasks.n_tasks > check.SPARE:
         return False
-    rank = int(np.asarray(tasks.pooled().rank)[0])
+    together = tasks.space([[0], range(1, tasks.n_tasks)]).evidence(0, np.array([1])).after
+    rank = int(np.asarray(together.rank)[0])
     if n_rows - rank - tasks.n_tasks > check.SPARE:
         return False
     check.keep_apart(n_rows, n_features, rank, tasks.n_tasks, chosen=chosen)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.design import about_means
-from ctfa.core.fit import Fit
 from ctfa.core.mixed import Units, estimate, moments_of_rows, solve
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.partition import Partition
@@ -145,11 +144,6 @@ class TaskRows:
                 yield level[other.index] + told
 
         return squared_errors(points, serve, other.target, weight)
-
-    def pooled(self) -> Fit:
-        """Common slopes of all tasks together."""
-        space = self.space([[0], range(1, self.n_tasks)])
-        return space.evidence(0, np.array([1])).after
 
     def summaries(self, inputs: FloatArray | None = None) -> list[TaskSummary]:
         """Moments of each task; of other inputs where given."""
