@@ -403,22 +403,16 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self.aggregate_, self.aggregate_errors_ = found.aggregate, found.errors
         scaled, self._units = series.standardised(aggregator.scale)
         keep_units(aggregator, targets, *self._units.of_targets())
-        self.targets_, partition, on_folds = aggregator, aggregator.partition_, found.on_folds
-        self.__dict__["_evidence"] = found.evidence
+        self.targets_, self.__dict__["_evidence"] = aggregator, found.evidence
         self._serve(scaled, features)
-        if on_folds is not None and self.head == "levels":
-            self.trust_, _ = on_folds.mixture(partition, series.task_weights)
-            some = np.flatnonzero(self.trust_ < 1.0)
-            if some.size:
-                own, alone = scaled.of_tasks(some), Partition.singletons(some.size)
-                rest = self.regressor, None, self._slot_names, self.n_jobs
-                self._trusted = fit_groups(own, alone, "pool", *rest)
-        trust = self.trust_ if self.head == "levels" else np.ones(series.n_tasks)
-        said = found.said(partition, trust)
-        if said is not None:
-            self.calibration_ = intervals.calibrated_on_tables(
-                sample, targets.values, partition.labels, said, self.layout_
-            )
+        self.trust_, some = found.trust, np.flatnonzero(found.trust < 1.0)
+        if some.size:
+            own, alone = scaled.of_tasks(some), Partition.singletons(some.size)
+            rest = self.regressor, None, self._slot_names, self.n_jobs
+            self._trusted = fit_groups(own, alone, "pool", *rest)
+        if found.said is not None:
+            rows = sample, targets.values, aggregator.labels_, found.said
+            self.calibration_ = intervals.calibrated_on_tables(*rows, self.layout_)
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))

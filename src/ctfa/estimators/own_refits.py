@@ -198,15 +198,6 @@ def stacked(told: Crosswise | None, partition: Partition) -> FloatArray:
     return np.where(partition.sizes[labels] > 1, added, 0.0)
 
 
-class Dates(NamedTuple):
-    """Series whose complete rows are stacked, target after target."""
-
-    series: Series
-    row: IntArray  # (n,): row of the series of each that is stacked
-    scale: str
-    splits: Sequence[Split]  # of the rows of the series
-
-
 class OwnTold(NamedTuple):
     """What models of tasks said of rows that they had not seen, and of which rows that was."""
 
@@ -214,7 +205,11 @@ class OwnTold(NamedTuple):
     rows: TaskRows  # of all tasks; the complete ones of all targets, where inputs are their own
     learn: Learn
     splits: Sequence[Split]  # of these rows
-    dates: Dates | None = None  # where inputs are their own
+    # Where inputs are their own:
+    series: Series | None = None
+    date: IntArray | None = None  # (n,): row of the series of each that is stacked
+    of_dates: Sequence[Split] = ()  # splits of the rows of the series
+    scale: str = ""
 
     @classmethod
     def of_rows(
@@ -253,22 +248,22 @@ class OwnTold(NamedTuple):
         if rule.scale == "standard":
             spread = OwnInputs(series).spread(rule.scale)
             units = np.where(spread > 0.0, spread, 1.0)
-        dates = Dates(series, date, rule.scale, splits)
-        learn = partial(_units_of_series, dates, rows)
+        learn = partial(_units_of_series, series, rows, date, rule.scale)
         of_rows = [_rows_of(date, split, series.n_rows) for split in splits]
         known = rule.judge, rows, learn, of_rows, units, n_jobs
         told = told_crosswise(*known, chooses=chooses, has=series.has)
 
         def both_ways(one: Crosswise, rows_of: IntArray | None) -> Crosswise:
             """With what averages serve; every input is about its mean: stacks are as they are."""
-            averaged = _averaged(dates, rows, one, rows_of) if "mean" in ways else None
+            averaged = _averaged(series, rows, date, one, rows_of) if "mean" in ways else None
             return replace(one, means=None, averaged=averaged)
 
         folds = []
         for (seen, asked), (_, test) in zip(told.folds, splits, strict=True):
             own = seen if seen is None else both_ways(_in_own_units(seen, rule.scale), None)
             folds.append((own, both_ways(asked, test)))
-        return cls(replace(both_ways(told, None), folds=folds), rows, learn, of_rows, dates)
+        whole = replace(both_ways(told, None), folds=folds)
+        return cls(whole, rows, learn, of_rows, series, date, splits, rule.scale)
 
     def on_folds(
         self,
@@ -322,9 +317,9 @@ class OwnTold(NamedTuple):
         self, regressor: Any, told: OutOfFold, folds: Sequence[int], fold: int, point: PathPoint
     ) -> Iterator[GroupFit]:
         """Groups that are averaged: the model of the mean target on mean inputs."""
-        assert self.dates is not None
-        (train, test), series = self.dates.splits[folds[fold]], self.dates.series
-        known, units = series.take(train).standardised(self.dates.scale)
+        assert self.series is not None
+        (train, test), series = self.of_dates[folds[fold]], self.series
+        known, units = series.take(train).standardised(self.scale)
         other = series.take(test).in_units(units)
         grouped = mean_series(known, point.partition)
         inputs = mean_inputs(other, known.has, point.partition).values
@@ -361,8 +356,8 @@ class OwnTold(NamedTuple):
         inputs of their own a table of the rows of the series, a column for each target.
         """
         asked = [self.table.folds[fold][1] for fold in folds]
-        if aggregate == "mean" and self.dates is not None:
-            tests = [self.dates.splits[fold][1] for fold in folds]
+        if aggregate == "mean":
+            tests = [self.of_dates[fold][1] for fold in folds]
             own = [one.averaged.told for one in asked if one.averaged is not None]
             told = own if on_folds is None else on_folds.told(trust, 1.0)
             return list(zip(tests, told, strict=True))
@@ -372,10 +367,10 @@ class OwnTold(NamedTuple):
             if on_folds is not None:
                 said = said + trust[one.index] * (on_folds.tables[at][2] - said)
             said = self.rows.target[place] - one.values + said
-            if self.dates is not None:
-                test = self.dates.splits[fold][1]
-                table = np.full((self.dates.series.n_rows, self.rows.n_tasks), np.nan)
-                table[self.dates.row[place], self.rows.index[place]] = said
+            if self.series is not None and self.date is not None:
+                test = self.of_dates[fold][1]
+                table = np.full((self.series.n_rows, self.rows.n_tasks), np.nan)
+                table[self.date[place], self.rows.index[place]] = said
                 place, said = test, table[test]
             found.append((place, said))
         return found
@@ -398,21 +393,12 @@ def tell(make: Callable[..., OwnTold], splits: Sequence[Split], *, chooses: bool
 class Refitted(NamedTuple):
     """Groups that were found so, and how they do on rows that they have not seen."""
 
-    told: OwnTold | None
     aggregate: str
     errors: dict[str, float]  # held-out error of the best of each way of aggregating
-    folds: Sequence[int]  # those that can tell
-    on_folds: OnFolds | None
+    trust: FloatArray  # (T,): weight of each group's model against its members' own
+    #: What serves tasks said of the rows of each fold; None where nobody has been asked about them.
+    said: list[tuple[IntArray, FloatArray]] | None
     evidence: MergeEvidence
-
-    def said(
-        self, partition: Partition, trust: FloatArray
-    ) -> list[tuple[IntArray, FloatArray]] | None:
-        """What serves tasks said of held-out rows; None where nobody has been asked about these."""
-        is_merged = partition.n_groups < partition.n_variables
-        if self.told is None or (is_merged and self.on_folds is None):
-            return None
-        return self.told.said(self.aggregate, self.folds, self.on_folds, trust)
 
 
 def find_groups_by_refits(
@@ -431,45 +417,49 @@ def find_groups_by_refits(
 
     ``labels`` are the names where tasks had any; they count by ``counts`` where groups have means.
     """
-    aggregate, errors, folds = ways[0], {}, list[int]()
-    on_folds = fits = None
+    choice = fits = on_folds = said = None
     if told is None:
         check.refuse_unasked(rule.wishes, len(names))
         leave_apart(aggregator, len(names))
     else:
-        limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        choice = _choose(told.table, rule, aggregator.cv, ways, limit)
-        if choice is not None:
-            aggregate, errors = choice.aggregate, choice.errors
+        choice = _choose(told.table, rule, aggregator, ways)
+        aggregate = ways[0] if choice is None else choice.aggregate
         fits = told.table.fits(rule, aggregate)
-        max_loss = limit
-        if max_loss is None:
-            max_loss = EVEN if choice is None else choice.max_loss
-        point = settle(aggregator, pose(rule, fits.space(), fits.variance), max_loss, labels)
-        keep_price(aggregator, rule, choice)
-        folds = [*range(len(told.splits))]
-        points: Sequence[PathPoint] = [point] * len(folds)
-        if limit is None and choice is not None:
-            aggregator.cv_curve_, points = choice.curve, choice.points
-            folds = np.flatnonzero(told.table.is_known).tolist()
+        folds, points = _settle(aggregator, fits, told, rule, choice, labels)
         if aggregator.regressor is None and aggregator.n_groups_ < len(names):
             try:
                 on_folds = told.on_folds(rule.judge, aggregate, folds, points, model.n_jobs)
             except Stop:
                 warn_stopped("groups serve their members by themselves")
-    averages = aggregate == "mean"
-    evidence = _evidence(
-        aggregator, names, fits, on_folds, model.head, counts,
-        crosswise=not averages, gappy=averages and not complete,
+    aggregate = ways[0] if choice is None else choice.aggregate
+    partition, trust, share = aggregator.partition_, np.ones(len(names)), 1.0
+    if on_folds is not None and model.head == "levels":
+        trust, share = on_folds.mixture(partition, counts)
+    asks = aggregator.regressor is None and (on_folds is not None or not partition.merged[0].size)
+    if told is not None and asks:
+        said = told.said(aggregate, folds, on_folds, trust)
+    gain, served, merges = Gain(*np.zeros((2, len(names)))), None, []
+    is_held_out = on_folds is not None and aggregator.cv_curve_ is not None
+    if fits is not None:
+        gain = fits.members.gain_over_single(partition)
+        for made in fits.members.along(aggregator.history_):
+            known = made.total, made.members, made.gain, made.f_statistic, made.f_star
+            score = float(made.total.value) if is_held_out else np.nan
+            merges.append(MergeSummary.of(*known)._replace(score=score))
+    if on_folds is not None:
+        gain = _gain_on_folds(on_folds, on_folds.group, partition)
+        if model.head == "levels":
+            served = _gain_on_folds(on_folds, on_folds.served(trust, share), partition)
+    evidence = MergeEvidence.of(
+        aggregator, names, merges, gain, served=served, held_out=is_held_out, refitted=True,
+        crosswise=aggregate == "pool", gappy=aggregate == "mean" and not complete,
     )  # fmt: skip
-    asked = told if aggregator.regressor is None else None
-    return Refitted(asked, aggregate, errors, folds, on_folds, evidence)
+    return Refitted(aggregate, {} if choice is None else choice.errors, trust, said, evidence)
 
 
-def _choose(
-    told: Crosswise, rule: Rule, cv: Any, ways: Sequence[str], limit: float | None
-) -> Choice | None:
+def _choose(told: Crosswise, rule: Rule, aggregator: Any, ways: Sequence[str]) -> Choice | None:
     """Choose the limit, where none is given, and the way; None where nothing is to be chosen."""
+    limit = check.read_limit(aggregator, TARGET_CRITERIA)
     if not any(told.is_known) or (limit is not None and len(ways) == 1):
         return None
     choice = choose(
@@ -477,7 +467,7 @@ def _choose(
         rule,
         [(number,) for number in range(len(told.folds))],
         smallest_error(middle),
-        cv=cv,
+        cv=aggregator.cv,
         limits=RATIOS if limit is None else (limit,),
         aggregates=ways,
         n_jobs=None,
@@ -485,38 +475,25 @@ def _choose(
     return choice if limit is None or choice is None else choice._replace(curve=None)
 
 
-def _evidence(
+def _settle(
     aggregator: Any,
-    names: Sequence[str],
     fits: Any,
-    on_folds: OnFolds | None,
-    head: str,
-    counts: FloatArray | None,
-    *,
-    crosswise: bool,
-    gappy: bool,
-) -> MergeEvidence:
-    """What is known of every merge, and of what tasks are served with on blocks of rows."""
-    partition = aggregator.partition_
-    gain, served, merges = Gain(*np.zeros((2, partition.n_variables))), None, []
-    is_held_out = on_folds is not None and aggregator.cv_curve_ is not None
-    if fits is not None:
-        gain = fits.members.gain_over_single(partition)
-        merges = [
-            MergeSummary.of(made.total, made.members, made.gain, made.f_statistic, made.f_star)
-            for made in fits.members.along(aggregator.history_)
-        ]
-        if is_held_out:
-            merges = [merge._replace(score=float(merge.total.value)) for merge in merges]
-    if on_folds is not None:
-        gain = _gain_on_folds(on_folds, on_folds.group, partition)
-        if head == "levels":
-            mixed = on_folds.served(*on_folds.mixture(partition, counts))
-            served = _gain_on_folds(on_folds, mixed, partition)
-    return MergeEvidence.of(
-        aggregator, names, merges, gain, served=served, held_out=is_held_out,
-        refitted=True, crosswise=crosswise, gappy=gappy,
-    )  # fmt: skip
+    told: OwnTold,
+    rule: Rule,
+    choice: Choice | None,
+    labels: Sequence[str] | None,
+) -> tuple[list[int], Sequence[PathPoint]]:
+    """Merge; return the folds that can tell and the groups that these have found."""
+    limit = check.read_limit(aggregator, TARGET_CRITERIA)
+    chosen = choice if limit is None else None
+    if limit is None:
+        limit = EVEN if chosen is None else chosen.max_loss
+    point = settle(aggregator, pose(rule, fits.space(), fits.variance), limit, labels)
+    keep_price(aggregator, rule, choice)
+    if chosen is None:
+        return [*range(len(told.splits))], [point] * len(told.splits)
+    aggregator.cv_curve_ = chosen.curve
+    return np.flatnonzero(told.table.is_known).tolist(), chosen.points
 
 
 def _gain_on_folds(on_folds: OnFolds, served: FloatArray, partition: Partition) -> Gain:
@@ -539,11 +516,12 @@ def _rows_of(date: IntArray, split: Split, n_rows: int) -> Split:
     return train, test
 
 
-def _units_of_series(dates: Dates, rows: TaskRows, train: IntArray) -> Units:
+def _units_of_series(
+    series: Series, rows: TaskRows, date: IntArray, scale: str, train: IntArray
+) -> Units:
     """Every series in its own units, found on the dates of some stacked rows."""
-    known = dates.series.take(np.unique(dates.row[train]))
-    units = known.standardised(dates.scale, overwrite=True)[1]
-    inputs, target = _stacked(dates.series.in_units(units), rows.index, dates.row)
+    units = series.take(np.unique(date[train])).standardised(scale, overwrite=True)[1]
+    inputs, target = _stacked(series.in_units(units), rows.index, date)
     scales = units.scales[:, -1]
     return Units(inputs, rows.target - target * scales[rows.index], scales)
 
@@ -556,17 +534,19 @@ def _in_own_units(told: Crosswise, scale: str) -> Crosswise:
     return replace(told, units=np.where(spread > 0.0, spread, 1.0))
 
 
-def _averaged(dates: Dates, rows: TaskRows, told: Crosswise, asked: IntArray | None) -> OutOfFold:
+def _averaged(
+    series: Series, rows: TaskRows, date: IntArray, told: Crosswise, asked: IntArray | None
+) -> OutOfFold:
     """What models of their own say of targets, a row for each date; NaN where not complete.
 
     ``asked`` are the dates; None for all that are told of.
     """
-    series, place = dates.series, told.place
+    place = told.place
     assert place is not None
-    asked = np.unique(dates.row[place]) if asked is None else asked
+    asked = np.unique(date[place]) if asked is None else asked
     position = np.full(series.n_rows, -1)
     position[asked] = np.arange(asked.size)
-    at = position[dates.row[place]], told.index
+    at = position[date[place]], told.index
     level = rows.target[place] - told.values
     values, levels, says = np.full((3, asked.size, series.n_tasks), np.nan)
     values[at], levels[at] = rows.target[place], level

@@ -689,14 +689,9 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if aggregator.regressor is not None:
             self._fit_groups(features, rows)
             return self
-        trust = np.ones(rows.n_tasks)
-        if found.on_folds is not None and self.head == "levels":
-            trust, _ = found.on_folds.mixture(self.partition_, None)
-        table = None if told is None else told.table
-        self._fit_levels(features, rows, table, trust)
-        said = found.said(self.partition_, trust)
-        if said is not None:
-            self.calibration_ = intervals.calibrated_on_rows(rows, self.labels_, said)
+        self._fit_levels(features, rows, None if told is None else told.table, found.trust)
+        if found.said is not None:
+            self.calibration_ = intervals.calibrated_on_rows(rows, self.labels_, found.said)
         return self
 
     def _rule(self, aggregator: TargetAggregator, judge: Any) -> Rule:
