@@ -73,11 +73,6 @@ class Units(NamedTuple):
         about[:, flat] = 0.0
         return np.column_stack((np.ones(len(rows)), about))
 
-    def of_inputs(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Levels where inputs are zero, and slopes in the units of the inputs."""
-        slopes = coef[..., 1:] / self.scale
-        return np.asarray(coef[..., 0] - slopes @ self.mean), slopes
-
 
 #: A column that varies by less than this share of its level is constant.
 CONSTANT = 1e-13

@@ -292,9 +292,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             A Dask array, not computed, for Dask's collections (with ``unseen="nearest"`` they are
             read once for the means of strangers); an array of the library of ``X`` for others.
         """
-        check_is_fitted(self)
-        features, ids = apart(X, self._column if tasks is None else tasks)
-        check.require_not_one_id(features, tasks, self.n_features_in_)
+        features, ids = self._apart(X, tasks)
         if not is_lazy(features, ids):
             predicted = self._predict_rows(to_numpy(features), to_numpy(ids))
             return as_array_of(X, predicted)
@@ -315,10 +313,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, X: Any, tasks: Any, nearest: Mapping[Any, int] | None = None
     ) -> FloatArray:
         """Predict rows in memory; ``nearest`` are groups of strangers, where these were found."""
-        inputs, ids, index = self._read_again(X, tasks)
-        group = np.where(index >= 0, self.labels_[index], -1)
-        others = np.flatnonzero(index < 0)
-        strangers = list(dict.fromkeys(ids[row] for row in others.tolist()))
+        inputs, ids, index, strangers = self._read_again(X, tasks)
+        group, others = np.where(index >= 0, self.labels_[index], -1), np.flatnonzero(index < 0)
         if strangers and self.unseen == "error":
             check.require_seen(strangers, self._ids)
         if strangers and self.unseen == "nearest":
@@ -327,13 +323,23 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             group[others] = [nearest[ids[row]] for row in others.tolist()]
         return self._predict_read(inputs, index, group)
 
-    def _read_again(self, X: Any, tasks: Any) -> tuple[FloatArray, Sequence[Any], IntArray]:
-        """Rows in memory, the ids of their tasks, and which these are; -1 for strangers."""
+    def _apart(self, X: Any, tasks: Any) -> tuple[Any, Any]:
+        """Features and ids of tasks, where ids may be a column."""
+        check_is_fitted(self)
+        features, ids = apart(X, self._column if tasks is None else tasks)
+        check.require_not_one_id(features, tasks, self.n_features_in_)
+        return features, ids
+
+    def _read_again(
+        self, X: Any, tasks: Any
+    ) -> tuple[FloatArray, Sequence[Any], IntArray, list[Any]]:
+        """Rows in memory, the ids of their tasks, which these are (-1 for strangers); strangers."""
         gaps = self._levels is not None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
         ids = check.read_ids(tasks, inputs.shape[0])
         position = {task: number for number, task in enumerate(self._ids)}
-        return inputs, ids, np.array([position.get(task, -1) for task in ids], dtype=np.intp)
+        index = np.array([position.get(task, -1) for task in ids], dtype=np.intp)
+        return inputs, ids, index, list(dict.fromkeys(one for one in ids if one not in position))
 
     def _predict_read(
         self, inputs: FloatArray, index: IntArray, group: IntArray | None = None
@@ -398,8 +404,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         check_is_fitted(self)
         calibration, coverage = intervals.require_calibration(self, coverage)
         intervals.tell_gaussian(calibration)
-        features, ids = apart(X, self._column if tasks is None else tasks)
-        check.require_not_one_id(features, tasks, self.n_features_in_)
+        features, ids = self._apart(X, tasks)
         ends = [partial(self._interval_of_rows, calibration, coverage, end) for end in (0, 1)]
         if not is_lazy(features, ids):
             both = [as_array_of(X, end(to_numpy(features), to_numpy(ids))) for end in ends]
@@ -428,8 +433,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         -------
         self
         """
-        check_is_fitted(self)
-        features, ids = apart(X, self._column if tasks is None else tasks)
+        features, ids = self._apart(X, tasks)
         features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
         sample = check.read_task_sample(clone(self), features, ids, sample_weight, gaps=True)
         target = check.read_vector(y, sample)
@@ -456,8 +460,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, calibration: Calibration, coverage: float, end: int, X: Any, tasks: Any
     ) -> FloatArray:
         """One end, of rows in memory."""
-        inputs, ids, index = self._read_again(X, tasks)
-        strangers = list(dict.fromkeys(ids[row] for row in np.flatnonzero(index < 0).tolist()))
+        inputs, _, index, strangers = self._read_again(X, tasks)
         if strangers:
             check.refuse_intervals_of_strangers(strangers)
         predicted = self._predict_read(inputs, index)
@@ -466,8 +469,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """R2 over all rows."""
         if is_lazy(X, y, tasks, sample_weight):
-            check_is_fitted(self)
-            features, ids = apart(X, self._column if tasks is None else tasks)
+            features, ids = self._apart(X, tasks)
             predict = self._predictor(features, ids)
             return r2_of_tasks(predict, features, y, ids, sample_weight)
         X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
@@ -508,11 +510,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             One row per group and feature: ``group``, ``feature``, ``importance`` and ``error``, its
             standard deviation over the shuffles.
         """
-        check_is_fitted(self)
-        features, ids = apart(X, self._column if tasks is None else tasks)
+        features, ids = self._apart(X, tasks)
         features, y, ids = map(to_numpy, (features, y, ids))
-        inputs, known, of_row = self._read_again(features, ids)
-        check.require_seen([known[row] for row in np.flatnonzero(of_row < 0).tolist()], self._ids)
+        inputs, _, of_row, strangers = self._read_again(features, ids)
+        check.require_seen(strangers, self._ids)
         true = check.read_targets(y, inputs.shape[0], what="y").values[:, 0]
 
         def losses(inputs: FloatArray) -> FloatArray:
