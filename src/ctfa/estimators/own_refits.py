@@ -202,6 +202,7 @@ class OwnTold(NamedTuple):
     """What models of tasks said of rows that they had not seen, and of which rows that was."""
 
     table: Crosswise
+    rule: Rule
     rows: TaskRows  # of all tasks; the complete ones of all targets, where inputs are their own
     learn: Learn
     splits: Sequence[Split]  # of these rows
@@ -209,7 +210,6 @@ class OwnTold(NamedTuple):
     series: Series | None = None
     date: IntArray | None = None  # (n,): row of the series of each that is stacked
     of_dates: Sequence[Split] = ()  # splits of the rows of the series
-    scale: str = ""
 
     @classmethod
     def of_rows(
@@ -227,7 +227,7 @@ class OwnTold(NamedTuple):
             unit = np.sqrt(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
         learn = partial(units_of_rows, rows)
         known = rule.judge, rows, learn, splits, np.full(rows.n_tasks, unit), n_jobs
-        return cls(told_crosswise(*known, chooses=chooses), rows, learn, splits)
+        return cls(told_crosswise(*known, chooses=chooses), rule, rows, learn, splits)
 
     @classmethod
     def of_series(
@@ -263,11 +263,10 @@ class OwnTold(NamedTuple):
             own = seen if seen is None else both_ways(_in_own_units(seen, rule.scale), None)
             folds.append((own, both_ways(asked, test)))
         whole = replace(both_ways(told, None), folds=folds)
-        return cls(whole, rows, learn, of_rows, series, date, splits, rule.scale)
+        return cls(whole, rule, rows, learn, of_rows, series, date, splits)
 
     def on_folds(
         self,
-        regressor: Any,
         aggregate: str,
         folds: Sequence[int],
         points: Sequence[PathPoint],
@@ -280,16 +279,17 @@ class OwnTold(NamedTuple):
         tables = [self.table.folds[fold] for fold in folds]
         if aggregate == "pool":
             told = replace(self.table, folds=tables)
-            fits_of = partial(self._stacks, regressor, told, folds)
-            return ask_groups(regressor, told, fits_of, points, n_jobs)
+            return ask_groups(
+                self.rule.judge, told, partial(self._stacks, told, folds), points, n_jobs
+            )
         assert self.table.averaged is not None
         averaged = [(None, one.averaged) for _, one in tables if one.averaged is not None]
         means = replace(self.table.averaged, folds=averaged)
-        of_means = partial(self._means, regressor, means, folds)
-        return ask_groups(regressor, means, of_means, points, n_jobs)
+        fits_of = partial(self._means, means, folds)
+        return ask_groups(self.rule.judge, means, fits_of, points, n_jobs)
 
     def _stacks(
-        self, regressor: Any, told: Crosswise, folds: Sequence[int], fold: int, point: PathPoint
+        self, told: Crosswise, folds: Sequence[int], fold: int, point: PathPoint
     ) -> Iterator[GroupFit]:
         """Groups that share a function: the rows of all members, as ``stacked`` has them."""
         rows, (train, test) = self.rows, self.splits[folds[fold]]
@@ -311,15 +311,15 @@ class OwnTold(NamedTuple):
                 theirs = np.flatnonzero(np.isin(index[test], members))
                 own = learnt(rows, units.inputs, target, mine)
                 both = units.inputs[np.concatenate((mine, test[theirs]))]
-                yield (fit_and_ask, (regressor, own, both)), partial(serve, mine, theirs)
+                yield (fit_and_ask, (self.rule.judge, own, both)), partial(serve, mine, theirs)
 
     def _means(
-        self, regressor: Any, told: OutOfFold, folds: Sequence[int], fold: int, point: PathPoint
+        self, told: OutOfFold, folds: Sequence[int], fold: int, point: PathPoint
     ) -> Iterator[GroupFit]:
         """Groups that are averaged: the model of the mean target on mean inputs."""
         assert self.series is not None
         (train, test), series = self.of_dates[folds[fold]], self.series
-        known, units = series.take(train).standardised(self.scale)
+        known, units = series.take(train).standardised(self.rule.scale)
         other = series.take(test).in_units(units)
         grouped = mean_series(known, point.partition)
         inputs = mean_inputs(other, known.has, point.partition).values
@@ -345,7 +345,8 @@ class OwnTold(NamedTuple):
                 own = learnt_from[:-1, kept].T, learnt_from[-1, kept], weights, None
                 asked = inputs[group, :-1][slots].T
                 whole = ~np.isnan(asked).any(axis=1)
-                yield (fit_and_ask, (regressor, own, asked[whole])), partial(serve, members, whole)
+                job = fit_and_ask, (self.rule.judge, own, asked[whole])
+                yield job, partial(serve, members, whole)
 
     def said(
         self, aggregate: str, folds: Sequence[int], on_folds: OnFolds | None, trust: FloatArray
@@ -428,7 +429,7 @@ def find_groups_by_refits(
         folds, points = _settle(aggregator, fits, told, rule, choice, labels)
         if aggregator.regressor is None and aggregator.n_groups_ < len(names):
             try:
-                on_folds = told.on_folds(rule.judge, aggregate, folds, points, model.n_jobs)
+                on_folds = told.on_folds(aggregate, folds, points, model.n_jobs)
             except Stop:
                 warn_stopped("groups serve their members by themselves")
     aggregate = ways[0] if choice is None else choice.aggregate
