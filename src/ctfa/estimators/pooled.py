@@ -727,7 +727,6 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         """Phase II of each group, where there is one; groups, and all tasks where these serve."""
         n_tasks = rows.n_tasks
         self.features_ = keep_features(self, self.n_groups_)
-        identity = keep_features(self, 1)
         if template is not None:
             template = clone(template)
             check.copy_input_names(self, template)
@@ -741,7 +740,9 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if self.unseen == "nearest":
             self._nearest = Nearest.of(rows, self.labels_)
         groups = list(zip(self.partition_.groups, self.features_, strict=True))
-        return groups + [(np.arange(n_tasks), one) for one in identity if self.unseen == "global"]
+        if self.unseen == "global":
+            groups.append((np.arange(n_tasks), *keep_features(self, 1)))
+        return groups
 
     def _fit_models(self, regressors: Sequence[Any], parts: Sequence[TaskRows]) -> list[Any]:
         """A regressor for each group, then others; return those that are of no group."""
@@ -857,11 +858,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                 model = MixedRows.of(rows)
                 variance = estimate(model.moments, self.labels_)
         for number, (who, features) in enumerate(groups):
-            part = rows.of_tasks(who)
-            of_all = number == self.n_groups_
+            part, of_all = rows.of_tasks(who), number == self.n_groups_
+            inputs = reduced(features, part.inputs)
             with one_thread():
                 if model is None:
-                    inputs = reduced(features, part.inputs)
                     offsets = random_intercepts(part.summaries(inputs)).values
                     added = offsets[part.index]
                     if not of_all:
@@ -870,7 +870,6 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                     together = np.zeros(who.size, dtype=np.intp)
                     drawn_with = estimate(model.moments, together) if of_all else variance
                     added = model.added_in_group(part, drawn_with, features.partition_)
-            inputs = reduced(features, part.inputs)
             parts.append(replace(part, inputs=inputs, target=part.target - added))
         self._fit_models([self.regressor] * len(parts), parts)
         if model is None:
