@@ -835,7 +835,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             curve = None if choice is None else choice.curve
         problem = pose(rule, rows.space(), rows.variance)
         unit = float(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
-        counts = np.array([summary.weight for summary in rows.summaries()])
+        counts = np.bincount(rows.index, rows.weights, rows.n_tasks)
         self._pooled = PooledEvidence(
             copy.deepcopy(problem.space),  # type: ignore[arg-type]
             1.0 + 1.0 / counts,
@@ -859,10 +859,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                 variance = estimate(model.moments, self.labels_)
         for number, (who, features) in enumerate(groups):
             part, of_all = rows.of_tasks(who), number == self.n_groups_
-            inputs = reduced(features, part.inputs)
+            own = replace(part, inputs=reduced(features, part.inputs))
             with one_thread():
                 if model is None:
-                    offsets = random_intercepts(part.summaries(inputs)).values
+                    offsets = random_intercepts(own.summaries()).values
                     added = offsets[part.index]
                     if not of_all:
                         self.offsets_[who] = offsets
@@ -870,7 +870,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                     together = np.zeros(who.size, dtype=np.intp)
                     drawn_with = estimate(model.moments, together) if of_all else variance
                     added = model.added_in_group(part, drawn_with, features.partition_)
-            parts.append(replace(part, inputs=inputs, target=part.target - added))
+            parts.append(replace(own, target=part.target - added))
         self._fit_models([self.regressor] * len(parts), parts)
         if model is None:
             return
@@ -882,10 +882,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         with one_thread():
             rest = MixedRows.of(replace(rows, target=left), model._replace(level=0.0))
             drawn = Drawn.of(rest.moments, variance, labels=self.labels_)
-            own, self.trust_ = drawn.alone, drawn.trust
-        self._added = own[:, 1:] / model.units.scale
+            coef, self.trust_ = drawn.alone, drawn.trust
+        self._added = coef[:, 1:] / model.units.scale
         about = self._centre - model.units.mean
-        self.offsets_ = own[:, 0] + np.einsum("ij,ij->i", about, self._added)
+        self.offsets_ = coef[:, 0] + np.einsum("ij,ij->i", about, self._added)
 
     def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:
         """What a group's model says; -1 is the one of all tasks."""

@@ -145,11 +145,10 @@ class TaskRows:
 
         return squared_errors(points, serve, other.target, weight)
 
-    def summaries(self, inputs: FloatArray | None = None) -> list[TaskSummary]:
-        """Moments of each task; of other inputs where given."""
-        inputs = self.inputs if inputs is None else inputs
+    def summaries(self) -> list[TaskSummary]:
+        """Moments of each task."""
         return [
-            summarise(inputs[rows], self.target[rows], self._weights_at(rows), int(n_samples))
+            summarise(self.inputs[rows], self.target[rows], self._weights_at(rows), int(n_samples))
             for rows, n_samples in zip(self.rows, self.n_samples_of_each, strict=True)
         ]
 
