@@ -25,7 +25,7 @@ from ctfa.core.levels import SoftFeatures, Tempers, soft_features
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Factors
 from ctfa.core.series import Series
-from ctfa.core.tasks.own_inputs import OwnFits, OwnRows, about, mean_inputs, mean_series
+from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -484,21 +484,6 @@ def _on_slots(template: FeatureAggregator | None, has: BoolArray) -> FeatureAggr
     graph = check.read_graph(graph, np.empty((0, has.size)), "features")
     found: FeatureAggregator = clone(template).set_params(connectivity=graph[has][:, has])
     return found
-
-
-def fit_steps(
-    series: Series, fits: OwnFits | None, models: OwnModels, partition: Partition, temper: float
-) -> OwnSteps:
-    """Coefficients of each task's own for what its group's regressor leaves; None adds nothing."""
-    coef, trust = np.zeros(series.has.shape), np.ones(series.n_tasks)
-    if fits is None:
-        return OwnSteps(coef, trust, coef, series.has)
-    fitted = models.predict(series, partition)
-    with one_thread():
-        steps, trusts = fits.steps(fitted, temper)
-    together = partition.sizes[partition.labels] > 1
-    coef[together], trust[together] = steps[together], trusts[together]
-    return OwnSteps(coef, trust, fits.own.centre[:, :-1], series.has)
 
 
 def _rows_of_groups(

@@ -47,7 +47,6 @@ from ctfa.estimators.models import (
     OwnModels,
     OwnSteps,
     fit_groups,
-    fit_steps,
     fit_to_rows,
     slot_names,
     within_a_fold,
@@ -350,8 +349,13 @@ class MultiInputCTFARegressor(TargetsRegressor):
         rest = regressor, features, self._slot_names, self.n_jobs, folds, added
         models = fit_groups(scaled, self.partition_, self.aggregate_, *rest)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
-        self._steps = fit_steps(scaled, fits, models, self.partition_, temper)
-        self._added, self.trust_ = self._steps.coef, self._steps.trust
+        self._added, self.trust_ = np.zeros(scaled.has.shape), np.ones(scaled.n_tasks)
+        centre = self._added
+        if fits is not None:
+            fitted, centre = models.predict(scaled, self.partition_), fits.own.centre[:, :-1]
+            with one_thread():
+                self._added, self.trust_ = fits.steps(self.partition_, fitted, temper)
+        self._steps = OwnSteps(self._added, self.trust_, centre, scaled.has)
         self._singles = self._steps if self.head == "levels" else None
 
     @property

@@ -190,10 +190,14 @@ class OwnFits:
         n_rows = self.moments.n_rows - self.series.n_spent
         return in_unit_inputs(self.moments._replace(n_rows=n_rows))
 
-    def steps(self, fitted: FloatArray, temper: float) -> tuple[FloatArray, FloatArray]:
-        """Coefficients ``(L, K)`` of what known models ``(L, n)`` leave of tasks; their trust."""
+    def steps(
+        self, partition: Partition, fitted: FloatArray, temper: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Coefficients ``(L, K)`` of what models of groups ``(L, n)`` leave; trust in these."""
         unit, drawn = self._unit[1], self.drawn(temper)
-        return drawn.own_of(self._left_by(fitted).moment / unit) / unit, drawn.trust
+        coef = drawn.own_of(self._left_by(fitted).moment / unit) / unit
+        alone = partition.sizes[partition.labels] == 1
+        return np.where(alone[:, None], 0.0, coef), np.where(alone, 1.0, drawn.trust)
 
     def _left_by(self, fitted: FloatArray) -> RowMoments:
         """Moments of what the groups leave, about its mean over the rows of each task."""
