@@ -909,7 +909,7 @@ def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArr
     n_samples, n_tasks, n_slots = values.shape
     exists = ~np.isnan(values).all(axis=0)
     if layout is not None:
-        return _as_before(values, exists, _read(layout, exists.shape))
+        return _as_before(values, exists, layout)
     if not exists.any(axis=1).all():
         task = int(np.argmin(exists.any(axis=1)))
         raise ValueError(
@@ -923,30 +923,13 @@ def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArr
     return (table if exists.all() else table[:, exists.ravel()]), columns
 
 
-def _as_before(
-    values: FloatArray, exists: BoolArray, layout: IntArray
-) -> tuple[FloatArray, IntArray]:
-    """Later samples in the columns of earlier ones."""
-    added = np.argwhere(exists & (layout < 0))
-    if added.size:
-        task, slot = added[0].tolist()
-        raise ValueError(
-            f"X3d has values for slot {slot} of task {task}, which has no column in layout: lay "
-            "out all samples once, or set these values to NaN."
-        )
-    known = layout >= 0
-    table = np.empty((values.shape[0], np.count_nonzero(known)))
-    table[:, layout[known]] = values[:, known]
-    return table, layout
-
-
-def _read(layout: Any, shape: tuple[int, ...]) -> IntArray:
-    """A layout that this module made, of tasks and slots like these."""
+def _as_before(values: FloatArray, exists: BoolArray, layout: Any) -> tuple[FloatArray, IntArray]:
+    """Later samples in the columns of earlier ones, which this module has laid out."""
     columns = np.asarray(layout)
-    if columns.shape != shape:
+    if columns.shape != exists.shape:
         raise ValueError(
-            f"layout has shape {columns.shape} but X3d has {shape[0]} tasks and {shape[1]} slots: "
-            "pass the same tasks and slots in the same order."
+            f"layout has shape {columns.shape} but X3d has {exists.shape[0]} tasks and "
+            f"{exists.shape[1]} slots: pass the same tasks and slots in the same order."
         )
     used = np.sort(columns[columns != -1]) if columns.dtype.kind in "iu" else None
     if used is None or not np.array_equal(used, np.arange(used.size)):
@@ -954,4 +937,14 @@ def _read(layout: Any, shape: tuple[int, ...]) -> IntArray:
             "layout must be one that multi_input_layout has returned: every column from 0 once, -1 "
             "for a slot that a task does not have."
         )
-    return columns.astype(np.intp)
+    known = columns >= 0
+    added = np.argwhere(exists & ~known)
+    if added.size:
+        task, slot = added[0].tolist()
+        raise ValueError(
+            f"X3d has values for slot {slot} of task {task}, which has no column in layout: lay "
+            "out all samples once, or set these values to NaN."
+        )
+    table = np.empty((values.shape[0], np.count_nonzero(known)))
+    table[:, columns[known]] = values[:, known]
+    return table, columns.astype(np.intp)
