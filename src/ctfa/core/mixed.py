@@ -107,10 +107,7 @@ def moments_of_rows(
 
 
 def estimate(
-    moments: RowMoments,
-    labels: IntArray | None,
-    *,
-    known: FloatArray | None = None,
+    moments: RowMoments, labels: IntArray | None, *, known: FloatArray | None = None
 ) -> FloatArray:
     """Variance of each column's coefficient over that of the noise, of groups as they are.
 
@@ -226,11 +223,7 @@ class Drawn:
 
 
 def solve(
-    moments: RowMoments,
-    labels: IntArray,
-    variance: FloatArray,
-    *,
-    design: FloatArray | None = None,
+    moments: RowMoments, labels: IntArray, variance: FloatArray, *, design: FloatArray | None = None
 ) -> Mixed:
     """Coefficients in common and of tasks' own at given variances."""
     drawn = Drawn.of(moments, variance, labels=labels)

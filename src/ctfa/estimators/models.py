@@ -452,8 +452,7 @@ def fit_groups(
     # Only what is shared needs every task about its own means.
     own = OwnRows.of(series) if aggregate == "pool" else None
     centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
-    slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
-    np.logical_or.at(slots, partition.labels, series.has)
+    slots = np.array([series.has[members].any(axis=0) for members in partition.groups])
     judged: Iterable[GroupRows | None] = [None] * partition.n_groups
     free = series if feature_template is None else series.free_rows()
     if free is not series:  # what Phase II is judged on are not the rows of the regressor

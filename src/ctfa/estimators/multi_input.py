@@ -27,14 +27,7 @@ from ctfa.core.graph import some_vertices
 from ctfa.core.partition import Partition
 from ctfa.core.series import NO_COLUMN, Series, Units
 from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.tasks.own_inputs import (
-    AGGREGATES,
-    TEMPERS,
-    OwnFits,
-    OwnInputs,
-    fit_own,
-    mean_series,
-)
+from ctfa.core.tasks.own_inputs import AGGREGATES, TEMPERS, OwnFits, OwnInputs, fit_own, mean_series
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators import intervals
@@ -510,11 +503,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         return replace(
             super().__ctfa_view__(),
             trust=np.asarray(self.trust_) if self.head == "levels" else None,
-            parts={
-                "deviations": self._steps,
-                "group_models": self._models,
-                "units": self._units,
-            },
+            parts={"deviations": self._steps, "group_models": self._models, "units": self._units},
             learned_from=lambda *read: self._series(*read).in_units(self._units, overwrite=True),
         )
 
@@ -804,11 +793,7 @@ def _suited_to(template: Any, series: Series, names: Sequence[str]) -> Any:
 
 
 def _posed(
-    aggregator: TargetAggregator,
-    rule: Rule,
-    aggregate: str,
-    sample: check.Sample,
-    series: Series,
+    aggregator: TargetAggregator, rule: Rule, aggregate: str, sample: check.Sample, series: Series
 ) -> MergeProblem:
     """The problem of Phase I."""
     if rule.solver != "refits":

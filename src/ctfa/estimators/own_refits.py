@@ -266,11 +266,7 @@ class OwnTold(NamedTuple):
         return cls(whole, rule, rows, learn, of_rows, series, date, splits)
 
     def on_folds(
-        self,
-        aggregate: str,
-        folds: Sequence[int],
-        points: Sequence[PathPoint],
-        n_jobs: int | None,
+        self, aggregate: str, folds: Sequence[int], points: Sequence[PathPoint], n_jobs: int | None
     ) -> OnFolds:
         """Fit groups that folds have found without them, as they will serve, and ask them.
 

@@ -60,22 +60,9 @@ from ctfa.estimators.models import (
     reduced,
     within_a_fold,
 )
-from ctfa.estimators.own_refits import (
-    OwnTold,
-    find_groups_by_refits,
-    stacked,
-    tell,
-    units_of_rows,
-)
+from ctfa.estimators.own_refits import OwnTold, find_groups_by_refits, stacked, tell, units_of_rows
 from ctfa.estimators.refits import Split, fewer_folds, fit_regressor
-from ctfa.estimators.search import (
-    choose,
-    keep_price,
-    leave_apart,
-    pose,
-    read_rule,
-    settle,
-)
+from ctfa.estimators.search import choose, keep_price, leave_apart, pose, read_rule, settle
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 
@@ -480,13 +467,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return float(r2_score(true[:, 0], predicted, sample_weight=weights))
 
     def importance(
-        self,
-        X: Any,
-        y: Any,
-        tasks: Any = None,
-        *,
-        n_repeats: int = 5,
-        random_state: Any = None,
+        self, X: Any, y: Any, tasks: Any = None, *, n_repeats: int = 5, random_state: Any = None
     ) -> Any:
         """Tell what each feature is worth to each group: what is lost where its rows are shuffled.
 

@@ -414,32 +414,27 @@ def fit_own(rule: Rule | None, series: Series, aggregate: str) -> OwnFits:
 
 
 def mean_series(series: Series, partition: Partition) -> Series:
-    """Series of the groups: row by row the mean of the members observed there, by weight."""
-    shape = (partition.n_groups, series.n_slots + 1, series.n_rows)
-    values = np.empty(shape)
-    weights, order = series.task_weights, np.argsort(partition.labels, kind="stable")
-    labels, own = partition.labels[order], None if weights is None else weights[order]
-    for slots in chunks(shape[1], series.n_tasks * series.n_rows):
-        values[:, slots] = _observed_mean(series.values[order, slots], labels, partition.sizes, own)
+    """Series of the groups: row by row the mean of the members observed there, by weight.
+
+    NaN where none of them is.
+    """
+    values = np.empty((partition.n_groups, series.n_slots + 1, series.n_rows))
+    order = np.argsort(partition.labels, kind="stable")
+    labels, sizes = partition.labels[order], partition.sizes[:, None, None]
+    own = np.ones(order.size) if series.task_weights is None else series.task_weights[order]
+    for slots in chunks(values.shape[1], series.n_tasks * series.n_rows):
+        part = series.values[order, slots]
+        gaps = np.isnan(part)
+        if series.task_weights is None and not gaps.any():
+            values[:, slots] = summed(part, labels) / sizes
+            continue
+        sums = summed(np.where(gaps, 0.0, part * own[:, None, None]), labels)
+        counts = summed(np.where(gaps, 0.0, own[:, None, None]), labels)
+        mean = sums / np.where(counts > 0.0, counts, 1.0)
+        values[:, slots] = np.where(counts > 0.0, mean, np.nan)
     has = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(has, partition.labels, series.has)
     return Series(values, has, series.weights, counts=series.counts)
-
-
-def _observed_mean(
-    values: FloatArray, labels: IntArray, sizes: IntArray, weights: FloatArray | None
-) -> FloatArray:
-    """Mean over the observed members of each group, ``(L, K, n) -> (groups, K, n)``.
-
-    NaN without any; ``labels`` ascend.
-    """
-    gaps = np.isnan(values)
-    if weights is None and not gaps.any():
-        return np.asarray(summed(values, labels) / sizes[:, None, None])
-    own = np.ones((labels.size, 1, 1)) if weights is None else weights[:, None, None]
-    sums = summed(np.where(gaps, 0.0, values * own), labels)
-    counts = summed(np.where(gaps, 0.0, own), labels)
-    return np.where(counts > 0.0, sums / np.where(counts > 0.0, counts, 1.0), np.nan)
 
 
 def mean_inputs(rows: Series, has: BoolArray, partition: Partition) -> Series:
