@@ -33,11 +33,12 @@ from ctfa.estimators.refits import (
     GroupFit,
     Job,
     OnFolds,
+    Rows,
     Split,
     Stop,
     ask_groups,
     first_fold,
-    fit_regressor,
+    fit_and_ask,
     told_of_folds,
     warn_stopped,
 )
@@ -138,10 +139,6 @@ def told_crosswise(
     return replace(whole, block=first_fold(splits, every.size)[whole.place])
 
 
-#: Inputs, target, weights, and how many rows these stand for.
-Rows = tuple[FloatArray, FloatArray, FloatArray | None, int | None]
-
-
 def learnt(rows: TaskRows, inputs: FloatArray, target: FloatArray, at: IntArray) -> Rows:
     """Some rows, as a regressor learns from them."""
     n_samples = None if rows.counts is None else round(float(rows.counts[at].sum()))
@@ -162,24 +159,9 @@ def _told_by(
 
     NaN where a task has too few rows for the regressor, such as five neighbours of four.
     """
-    told = fit_and_ask(regressor, own, inputs, raises=raises)
+    told = fit_and_ask(regressor, own, inputs, raises)
     mean = mean_by(index, told[: index.size], weights, n_tasks)
     return np.concatenate((mean, told[index.size :]))
-
-
-def fit_and_ask(
-    regressor: Any, own: Rows, inputs: FloatArray, *, raises: bool = False
-) -> FloatArray:
-    """Predictions of a fresh model; NaN where it cannot be fitted to so few rows."""
-    try:
-        model = fit_regressor(regressor, *own)
-        told = np.asarray(model.predict(inputs), dtype=float).reshape(-1)
-        check.require_finite_judgement(told, model)
-    except ValueError:
-        if raises:
-            raise
-        return np.full(len(inputs), np.nan)
-    return told
 
 
 def stacked(told: Crosswise | None, partition: Partition) -> FloatArray:

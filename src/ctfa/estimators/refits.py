@@ -131,6 +131,28 @@ def is_least_squares(regressor: Any) -> bool:
     return bool(same and regressor.fit_intercept and not regressor.positive)
 
 
+#: A fit that says something.
+Job = tuple[Callable[..., FloatArray], tuple[Any, ...]]
+#: Inputs, target, weights, and how many rows these stand for.
+Rows = tuple[FloatArray, FloatArray, FloatArray | None, int | None]
+
+
+def fit_and_ask(regressor: Any, own: Rows, inputs: FloatArray, raises: bool = False) -> FloatArray:
+    """Predictions of a fresh model; if nothing ``raises``, NaN where it has too few rows."""
+    try:
+        model = fit_regressor(regressor, *own)
+        try:
+            told = np.asarray(model.predict(inputs), dtype=float).reshape(-1)
+        except ValueError as error:
+            check.refuse_judgement(model, str(error), error)
+        check.require_finite_judgement(told, model)
+    except ValueError:
+        if raises:
+            raise
+        return np.full(len(inputs), np.nan)
+    return told
+
+
 class Learnt(NamedTuple):
     """Rows that models learn from and rows that they are asked about, in the units of the first."""
 
@@ -159,15 +181,10 @@ class Learnt(NamedTuple):
         known = sample.weights, sample.n_samples
         return cls(sample.inputs, (values - level) / scale, *known, scale, asked, levels)
 
-    def fit(self, regressor: Any, target: FloatArray) -> FloatArray:
+    def job(self, regressor: Any, target: FloatArray) -> Job:
         """What a model of a target in these units says of other rows."""
-        model = fit_regressor(regressor, self.inputs, target, self.weights, self.n_samples)
-        try:
-            told = np.asarray(model.predict(self.asked), dtype=float).reshape(-1)
-        except ValueError as error:
-            check.refuse_judgement(model, str(error), error)
-        check.require_finite_judgement(told, model)
-        return told
+        own = self.inputs, target, self.weights, self.n_samples
+        return fit_and_ask, (regressor, own, self.asked, True)
 
 
 def fewer_folds(cv: Any) -> Any:
@@ -177,10 +194,6 @@ def fewer_folds(cv: Any) -> Any:
 
 class Stop(Exception):
     """Asked to stop before all fits were done."""
-
-
-#: A fit that says something.
-Job = tuple[Callable[..., FloatArray], tuple[Any, ...]]
 
 
 def run(jobs: Sequence[Job], name: str, n_jobs: int | None) -> list[FloatArray]:
@@ -225,7 +238,7 @@ def out_of_fold(
             told = learnt.levels + np.column_stack(done) * learnt.scale
             return OutOfFold(values, learnt.levels, told, weights, tasks.weights, place=test)
 
-        return [(learnt.fit, (regressor, target)) for target in learnt.values.T], table
+        return [learnt.job(regressor, target) for target in learnt.values.T], table
 
     n_rows, name = len(tasks.values), check.called(regressor)
     return told_of_folds(ask, splits, n_rows, units, name, n_jobs, chooses=chooses)
@@ -372,7 +385,7 @@ def groups_on_folds(
             if members.size > 1:
                 group = _mean_of_group(members, signs, tasks.weights)
                 serve = partial(_serve, asked, rule.scale, members, signs, learnt.scale, group)
-                yield (learnt.fit, (regressor, group(learnt.values[:, members]))), serve
+                yield learnt.job(regressor, group(learnt.values[:, members])), serve
 
     points = [points] * len(folds) if isinstance(points, PathPoint) else points
     return ask_groups(regressor, told, fits_of, points, n_jobs)
