@@ -10,7 +10,7 @@ import numpy as np
 
 from ctfa._validation.data import Sample, read_sample
 from ctfa._validation.numbers import first_of, warn
-from ctfa._validation.options import called, judges, read_judge
+from ctfa._validation.options import called
 from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
 from ctfa.core.criteria import Criterion
 from ctfa.core.design import Design
@@ -97,19 +97,6 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, criterion: Criterion)
             "scale='none' is the paper's predictor, which averages: use aggregate='mean', or "
             "scale='center' (one intercept for each target)."
         )
-
-
-def averages_only(
-    aggregator: Any, criterion: Criterion, *, weighed: bool, judge: Any = None
-) -> bool:
-    """Whether what was asked for has no meaning for coefficients in common.
-
-    ``weighed``: whether targets have weights, which penalised fits of these do not know, nor does a
-    ``judge`` that is fitted again.
-    """
-    plain = judges(aggregator.regressor) and read_judge(aggregator.regressor) is None
-    judged = weighed and not (plain and judges(judge))
-    return criterion.for_means or aggregator.scale == "none" or judged
 
 
 def require_series(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -73,11 +73,6 @@ class Units(NamedTuple):
         about[:, flat] = 0.0
         return np.column_stack((np.ones(len(rows)), about))
 
-    def of_inputs(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Levels where inputs are zero, and slopes in the units of the inputs."""
-        slopes = coef[..., 1:] / self.scale
-        return np.asarray(coef[..., 0] - slopes @ self.mean), slopes
-
 
 #: A column that varies by less than this share of its level is constant.
 CONSTANT = 1e-13
@@ -112,11 +107,7 @@ def moments_of_rows(
 
 
 def estimate(
-    moments: RowMoments,
-    labels: IntArray | None,
-    *,
-    has_levels: bool = False,
-    known: FloatArray | None = None,
+    moments: RowMoments, labels: IntArray | None, *, known: FloatArray | None = None
 ) -> FloatArray:
     """Variance of each column's coefficient over that of the noise, of groups as they are.
 
@@ -129,24 +120,24 @@ def estimate(
         return np.zeros(width) if known is None else known
     tasks = RowMoments(*(column[at] for column in moments))
     groups = None if labels is None else np.unique(labels[at], return_inverse=True)[1]
-    model = _Model(tasks, groups)
     varies = np.einsum("tjj->j", tasks.gram) > 0.0
     slopes = varies.copy()
-    if has_levels:
-        slopes[0] = False
+    slopes[: _n_levels(moments)] = False
+    rounds = partial(_rounds, tasks, groups, slopes, varies)
     if known is not None:
-        return _rounds(model, known, slopes, varies, MORE_ROUNDS)
-    first = np.where(varies, FIRST_SLOPE, 0.0)
-    if has_levels:
-        first[0] = FIRST_LEVEL
-    found = _rounds(model, first, slopes, varies, ROUNDS)
-    if has_levels:
-        none = _rounds(model, np.where(slopes, 0.0, first), slopes, varies, ROUNDS)
-    else:
-        none = np.zeros(width)
+        return rounds(known, MORE_ROUNDS)
+    first = np.where(slopes, FIRST_SLOPE, 0.0)
+    first[: _n_levels(moments)] = FIRST_LEVEL
+    found = rounds(first, ROUNDS)
+    none = rounds(np.where(slopes, 0.0, first), ROUNDS)
     # Where noise alone explains as much, noise alone it is.
-    better = model.deviance(none) - model.deviance(found) > FLAT
+    better = _deviance(tasks, groups, none) - _deviance(tasks, groups, found) > FLAT
     return found if better else none
+
+
+def _n_levels(moments: RowMoments) -> int:
+    """Columns that are intercepts: the first, where none was taken off the rows."""
+    return int(not moments.n_levels.any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,16 +150,10 @@ class Drawn:
     moments: RowMoments
     prior: FloatArray  # (T, K, K): covariance that coefficients keep, over the noise
     used: FloatArray  # (T,): directions of its own that a task uses, levels not counted
-    n_slopes: int  # columns at the end that are no levels
 
     @classmethod
     def of(
-        cls,
-        moments: RowMoments,
-        variance: FloatArray,
-        *,
-        has_levels: bool = False,
-        labels: IntArray | None = None,
+        cls, moments: RowMoments, variance: FloatArray, *, labels: IntArray | None = None
     ) -> Drawn:
         """Solve task by task; with ``labels`` a task alone keeps the coefficients of its group.
 
@@ -178,12 +163,12 @@ class Drawn:
         for chunk in chunks(len(prior), CHUNK_FACTOR * variance.size**2):
             inverse, root = _inverse(moments.gram[chunk], variance)
             prior[chunk] = root[:, None] * inverse * root
-            spent = 1.0 - np.einsum("tii->ti", inverse)[:, int(has_levels) :]
+            spent = 1.0 - np.einsum("tii->ti", inverse)[:, _n_levels(moments) :]
             used[chunk] = spent.sum(axis=1)
         if labels is not None:
             single = np.bincount(labels)[labels] < 2
             prior[single], used[single] = 0.0, 0.0
-        return cls(moments, prior, used, variance.size - int(has_levels))
+        return cls(moments, prior, used)
 
     @cached_property
     def kept(self) -> FloatArray:
@@ -231,22 +216,17 @@ class Drawn:
     @property
     def trust(self) -> FloatArray:
         """One less the share of its own directions that a task uses."""
-        first = self.moments.moment.shape[1] - self.n_slopes
+        first = _n_levels(self.moments)
         slopes = self.moments.gram[:, first:, first:]
         directions = np.maximum(np.linalg.matrix_rank(slopes, hermitian=True), 1)
         return np.asarray(1.0 - np.clip(self.used / directions, 0.0, 1.0))
 
 
 def solve(
-    moments: RowMoments,
-    labels: IntArray,
-    variance: FloatArray,
-    *,
-    has_levels: bool = False,
-    design: FloatArray | None = None,
+    moments: RowMoments, labels: IntArray, variance: FloatArray, *, design: FloatArray | None = None
 ) -> Mixed:
     """Coefficients in common and of tasks' own at given variances."""
-    drawn = Drawn.of(moments, variance, has_levels=has_levels, labels=labels)
+    drawn = Drawn.of(moments, variance, labels=labels)
     common = drawn.common(labels, design)
     own = drawn.about(common[labels]) - common[labels]
     return Mixed(common, own, drawn.trust)
@@ -307,78 +287,75 @@ def in_unit_inputs(moments: RowMoments) -> tuple[RowMoments, FloatArray]:
 CHUNK_FACTOR = 2
 
 
-class _Model:
-    """Restricted likelihood of tasks in groups of two and more."""
+def _deviance(tasks: RowMoments, groups: IntArray | None, variance: FloatArray) -> float:
+    """Minus twice the restricted log-likelihood, up to a constant."""
+    root = np.sqrt(variance)
+    system = root[:, None] * tasks.gram * root + np.eye(root.size)
+    noise, dof, size = _expect(tasks, groups, variance)[1:]
+    return float(dof * np.log(noise) + np.linalg.slogdet(system)[1].sum() + size)
 
-    def __init__(self, tasks: RowMoments, groups: IntArray | None) -> None:
-        self.tasks, self.groups = tasks, groups
-        self.n_groups = 0 if groups is None else int(groups.max()) + 1
-        self.rows = float((tasks.n_rows - tasks.n_levels).sum())
-        self.total = float(tasks.square.sum())
 
-    def deviance(self, variance: FloatArray) -> float:
-        """Minus twice the restricted log-likelihood, up to a constant."""
-        root = np.sqrt(variance)
-        system = root[:, None] * self.tasks.gram * root + np.eye(root.size)
-        noise, dof, size = self._expect(variance)[1:]
-        return float(dof * np.log(noise) + np.linalg.slogdet(system)[1].sum() + size)
+def _expect(
+    tasks: RowMoments, groups: IntArray | None, variance: FloatArray
+) -> tuple[FloatArray, float, float, float]:
+    """Expected squares ``(T, K)`` of the coefficients of tasks, over the noise.
 
-    def squares(self, variance: FloatArray) -> FloatArray:
-        """Expected squares ``(T, K)`` of the coefficients of tasks, over the noise."""
-        return self._expect(variance)[0]
-
-    def _expect(self, variance: FloatArray) -> tuple[FloatArray, float, float, float]:
-        """These; the noise, its degrees of freedom, and the size of what groups estimate."""
-        gram, moment = self.tasks.gram, self.tasks.moment
-        inverse, root = _inverse(gram, variance)
-        prior = root[:, None] * inverse * root  # posterior covariance over the noise
-        taken = prior @ gram
-        drawn = np.einsum("tij,tj->ti", prior, moment)
-        residual = self.total - float(np.einsum("tj,tj->", drawn, moment))
-        squares = np.einsum("tii->ti", prior).copy()
-        dof, size = self.rows, 0.0
-        if self.groups is not None:
-            reduced = summed(moment - np.einsum("tij,tj->ti", gram, drawn), self.groups)
-            if self.n_groups == 1:  # one product of long tables
-                width = gram.shape[1]
-                spent = gram.reshape(-1, width).T @ taken.reshape(-1, width)
-                left = (gram.sum(axis=0) - spent)[None]
-            else:
-                left = summed(gram - gram @ taken, self.groups)
-            common, spread, size, rank = _least_squares(left, reduced)
-            residual -= float(np.einsum("gj,gj->", common, reduced))
-            mean = common[self.groups]
-            drawn = drawn - np.einsum("tij,tj->ti", taken, mean)
-            # What is in common was estimated, and what is drawn about it errs with it.
-            if self.n_groups == 1:
-                turned = (taken.reshape(-1, width) @ spread[0]).reshape(taken.shape)
-            else:
-                turned = taken @ spread[self.groups]
-            squares += np.einsum("tij,tij->ti", turned, turned)
-            dof -= rank
-        dof = max(dof, 1.0)
-        noise = max(residual / dof, NOISE_AT_LEAST * self.total / max(self.rows, 1.0), TINY)
-        squares += drawn**2 / noise
-        return squares, noise, dof, size
+    And the noise, its degrees of freedom, and the size of what groups of two and more estimate.
+    """
+    gram, moment, total = tasks.gram, tasks.moment, float(tasks.square.sum())
+    n_rows = float((tasks.n_rows - tasks.n_levels).sum())
+    inverse, root = _inverse(gram, variance)
+    prior = root[:, None] * inverse * root  # posterior covariance over the noise
+    taken = prior @ gram
+    drawn = np.einsum("tij,tj->ti", prior, moment)
+    residual = total - float(np.einsum("tj,tj->", drawn, moment))
+    squares = np.einsum("tii->ti", prior).copy()
+    dof, size = n_rows, 0.0
+    if groups is not None:
+        reduced = summed(moment - np.einsum("tij,tj->ti", gram, drawn), groups)
+        together = len(reduced) == 1  # one product of long tables
+        width = gram.shape[1]
+        if together:
+            spent = gram.reshape(-1, width).T @ taken.reshape(-1, width)
+            left = (gram.sum(axis=0) - spent)[None]
+        else:
+            left = summed(gram - gram @ taken, groups)
+        common, spread, size, rank = _least_squares(left, reduced)
+        residual -= float(np.einsum("gj,gj->", common, reduced))
+        drawn = drawn - np.einsum("tij,tj->ti", taken, common[groups])
+        # What is in common was estimated, and what is drawn about it errs with it.
+        if together:
+            turned = (taken.reshape(-1, width) @ spread[0]).reshape(taken.shape)
+        else:
+            turned = taken @ spread[groups]
+        squares += np.einsum("tij,tij->ti", turned, turned)
+        dof -= rank
+    dof = max(dof, 1.0)
+    noise = max(residual / dof, NOISE_AT_LEAST * total / max(n_rows, 1.0), TINY)
+    squares += drawn**2 / noise
+    return squares, noise, dof, size
 
 
 def _rounds(
-    model: _Model, variance: FloatArray, slopes: BoolArray, varies: BoolArray, rounds: int
+    tasks: RowMoments,
+    groups: IntArray | None,
+    slopes: BoolArray,
+    varies: BoolArray,
+    variance: FloatArray,
+    rounds: int,
 ) -> FloatArray:
     """Expectation and maximisation; variances of zero stay zero."""
     moves = variance > 0.0
     if not moves.any():
         return variance
     for _ in range(rounds):
-        before, total = variance, model.squares(variance)
+        before, total = variance, _expect(tasks, groups, variance)[0]
         n_tasks = len(total)
         sums = total.sum(axis=0)
         held = slopes & moves
         if held.any():
-            together = sums[held].mean() / n_tasks
-            sums[held] = (sums[held] + HELD_TOGETHER * together) * (
-                n_tasks / (n_tasks + HELD_TOGETHER)
-            )
+            mean = sums[held].mean() / n_tasks
+            sums[held] = (sums[held] + HELD_TOGETHER * mean) * (n_tasks / (n_tasks + HELD_TOGETHER))
         variance = np.where(moves & varies, np.minimum(sums / n_tasks, LARGEST), 0.0)
         if np.abs(variance - before).max() <= SETTLED * variance.max():
             break

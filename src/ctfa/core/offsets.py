@@ -88,9 +88,9 @@ def random_intercepts(tasks: Sequence[TaskSummary]) -> Offsets:
     outer = np.column_stack((np.ones(len(tasks)), about[:, :-1] @ basis, about[:, -1]))
     inner[:, 0], outer[:, 0] = 0.0, 1.0 / np.sqrt(weight.sum())
     n_rows = sum(task.n_rows for task in tasks)
-    profile = _Profile(inner.T @ inner, outer, weight, n_rows - rank - 1)
-    ratio = profile.best() if len(tasks) > 1 else 0.0
-    coordinates = profile.fit(np.array([ratio]))[0][0]
+    within = inner.T @ inner
+    ratio = _best_ratio(within, outer, weight, n_rows - rank - 1) if len(tasks) > 1 else 0.0
+    coordinates = _profile(within, outer, weight, np.array([ratio]))[0][0]
     slopes = basis @ coordinates[1:]
     level = float(coordinates[0] / np.sqrt(weight.sum()))
     kept = weight * ratio / (1.0 + weight * ratio)
@@ -99,47 +99,42 @@ def random_intercepts(tasks: Sequence[TaskSummary]) -> Offsets:
     return Offsets(kept * offset, kept, intercept, slopes, ratio)
 
 
-class _Profile:
-    """Restricted likelihood as a function of the ratio of variances."""
+def _profile(
+    within: FloatArray, means: FloatArray, weight: FloatArray, ratios: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Coefficients, residual sums of squares and log determinants for each ratio of variances."""
+    count = weight / (1.0 + ratios[:, None] * weight)
+    weighted = means * count[:, :, None]
+    gram = within + np.swapaxes(weighted, 1, 2) @ means
+    left, right = gram[:, :-1, :-1], gram[:, :-1, -1:]
+    coef = np.asarray(np.linalg.solve(left, right))
+    residual = gram[:, -1, -1] - (right * coef).sum(axis=(1, 2))
+    return coef[:, :, 0], np.asarray(residual), np.asarray(np.linalg.slogdet(left)[1])
 
-    def __init__(self, within: FloatArray, means: FloatArray, weight: FloatArray, dof: int) -> None:
-        self.within, self.means, self.weight, self.dof = within, means, weight, dof
-        self.total = float((within + (means * weight[:, None]).T @ means)[-1, -1])
 
-    def fit(self, ratios: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Coefficients, residual sums of squares and log determinants, one a ratio."""
-        count = self.weight / (1.0 + ratios[:, None] * self.weight)
-        weighted = self.means * count[:, :, None]
-        gram = self.within + np.swapaxes(weighted, 1, 2) @ self.means
-        left, right = gram[:, :-1, :-1], gram[:, :-1, -1:]
-        coef = np.asarray(np.linalg.solve(left, right))
-        residual = gram[:, -1, -1] - (right * coef).sum(axis=(1, 2))
-        determinant = np.linalg.slogdet(left)[1]
-        return coef[:, :, 0], np.asarray(residual), np.asarray(determinant)
+def _best_ratio(within: FloatArray, means: FloatArray, weight: FloatArray, dof: int) -> float:
+    """Ratio of the greatest restricted likelihood, zero where the offsets have no variance."""
+    total = float((within + (means * weight[:, None]).T @ means)[-1, -1])
+    if dof <= 0 or not total > 0.0:
+        return 0.0
 
-    def deviance(self, ratios: FloatArray) -> FloatArray:
-        """Minus twice the restricted log-likelihood, up to a constant."""
-        _, residual, determinant = self.fit(ratios)
-        # Noise below rounding is rounding.
-        residual = np.maximum(residual, ROUNDING * self.total)
-        spread = np.log1p(ratios[:, None] * self.weight).sum(axis=1)
-        return np.asarray(self.dof * np.log(residual) + spread + determinant)
+    def deviance(ratios: FloatArray) -> FloatArray:
+        _, residual, determinant = _profile(within, means, weight, ratios)
+        residual = np.maximum(residual, ROUNDING * total)  # noise below rounding is rounding
+        spread = np.log1p(ratios[:, None] * weight).sum(axis=1)
+        return np.asarray(dof * np.log(residual) + spread + determinant)
 
-    def best(self) -> float:
-        """Ratio of the greatest likelihood, zero where the offsets have no variance."""
-        if self.dof <= 0 or not self.total > 0.0:
-            return 0.0
-        unit = self.weight.size / self.weight.sum()
-        logs = np.arange(-3.0, 9.01, 0.5)
-        values = self.deviance(np.concatenate(([0.0], unit * 10.0**logs)))
-        at = int(np.argmin(values))
-        if values[at] >= values[0] - FLAT:
-            return 0.0
-        for step in (0.1, 0.02):
-            middle = logs[at - 1] if step == 0.1 else float(logs[at])
-            logs = middle + step * np.arange(-5.0, 5.1)
-            at = int(np.argmin(self.deviance(unit * 10.0**logs)))
-        return float(unit * 10.0 ** logs[at])
+    unit = weight.size / weight.sum()
+    logs = np.arange(-3.0, 9.01, 0.5)
+    values = deviance(np.concatenate(([0.0], unit * 10.0**logs)))
+    at = int(np.argmin(values))
+    if values[at] >= values[0] - FLAT:
+        return 0.0
+    for step in (0.1, 0.02):
+        middle = logs[at - 1] if step == 0.1 else float(logs[at])
+        logs = middle + step * np.arange(-5.0, 5.1)
+        at = int(np.argmin(deviance(unit * 10.0**logs)))
+    return float(unit * 10.0 ** logs[at])
 
 
 def _basis(rows: FloatArray) -> FloatArray:

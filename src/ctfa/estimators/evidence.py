@@ -22,7 +22,7 @@ from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.base import Rule
-from ctfa.core.tasks.own_inputs import OwnFits, fit_own, gain_over_single, gains_along
+from ctfa.core.tasks.own_inputs import fit_own, gain_over_single, gains_along
 from ctfa.core.types import FloatArray, IntArray
 
 #: Up to so many targets with inputs of their own it is worked out what every merge does to every
@@ -345,7 +345,7 @@ def _merges(
             both = Gain(np.asarray(total), np.asarray(np.nan))
             summaries.append(MergeSummary.of(both, who, gains))
         return summaries
-    replayed = replay(OwnFits(rule, series, aggregate).space(), history)
+    replayed = replay(fit_own(rule, series, aggregate).space(), history)
     totals = map(Gain, replayed.gain, replayed.standard_error)
     statistics = replayed.f_statistic.tolist(), replayed.f_star.tolist()
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -21,13 +22,11 @@ from ctfa._collections import Collection
 from ctfa._threads import one_thread
 from ctfa.core.design import about_means, row_scales, weighted_mean
 from ctfa.core.levels import SoftFeatures, Tempers, soft_features
-from ctfa.core.mixed import Units
-from ctfa.core.offsets import random_intercepts
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Factors
 from ctfa.core.series import Series
-from ctfa.core.tasks.own_inputs import OwnFit, OwnRows, about, mean_inputs, mean_series
-from ctfa.core.tasks.own_rows import MixedRows, TaskRows
+from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
+from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, merge_features
@@ -74,20 +73,22 @@ def fit_features(
 ) -> list[FeatureAggregator]:
     """Phase II for the mean of each group, the inputs factored once for all.
 
-    Features are called as in the model that has read them.
+    Of a mean with gaps on the rows where any member is observed. Features are called as in the
+    model that has read them.
     """
     template = clone(template)
     check.copy_input_names(model, template)
-    each = [(copy.deepcopy(template), *one) for one in zip(means.T, names, strict=True)]
-    if np.isnan(means).any():
-        return [_fit_observed_features(sample, *one) for one in each]
-    factored = factor(template, sample, means[:, 0])
-    return list(
-        Parallel(n_jobs=n_jobs)(
-            delayed(merge_features)(aggregator, factored, mean, name)
-            for aggregator, mean, name in each
-        )
-    )
+    if not np.isnan(means).any():
+        factored = factor(template, sample, means[:, 0])
+        each = zip([factored] * means.shape[1], means.T, names, strict=True)
+        run = Parallel(n_jobs=n_jobs)
+        return list(run(delayed(merge_features)(copy.deepcopy(template), *one) for one in each))
+    found = []
+    for mean, name in zip(means.T, names, strict=True):
+        rows = np.flatnonzero(~np.isnan(mean))
+        factored = factor(template, sample.take(rows), mean[rows])
+        found.append(merge_features(copy.deepcopy(template), factored, mean[rows], name))
+    return found
 
 
 def features_pay(
@@ -256,15 +257,6 @@ def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
     return inputs if partition.n_groups == partition.n_variables else partition.mean(inputs)
 
 
-def _fit_observed_features(
-    sample: check.Sample, aggregator: FeatureAggregator, mean: FloatArray, name: str
-) -> FeatureAggregator:
-    """Phase II of a group on the rows where any of its members is observed."""
-    rows = np.flatnonzero(~np.isnan(mean))
-    own, target = sample.take(rows), mean[rows]
-    return merge_features(aggregator, factor(aggregator, own, target), target, name)
-
-
 class Deviations(NamedTuple):
     """What is added to groups' regressors: linear functions of the features about their means."""
 
@@ -430,7 +422,7 @@ def slot_names(layout: IntArray, names: Any) -> list[str]:
     found = []
     for slot, columns in enumerate(layout.T):
         own = [] if names is None else [str(names[column]) for column in columns if column >= 0]
-        ends = (_beginning(own), _beginning([name[::-1] for name in own])[::-1])
+        ends = _beginning(own), _beginning([name[::-1] for name in own])[::-1]
         common = max(ends, key=len).strip(" _-.:/") if len(set(own)) > 1 else ""
         found.append(common if len(common) > 1 else f"slot{slot}")
     return found if len(set(found)) == len(found) else [f"slot{k}" for k in range(len(found))]
@@ -438,11 +430,8 @@ def slot_names(layout: IntArray, names: Any) -> list[str]:
 
 def _beginning(names: list[str]) -> str:
     """What all names begin with."""
-    if not names:
-        return ""
-    first, last = min(names), max(names)  # these two differ first
-    length = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
-    return first[:length]
+    same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
 
 
 def fit_groups(
@@ -463,16 +452,20 @@ def fit_groups(
     # Only what is shared needs every task about its own means.
     own = OwnRows.of(series) if aggregate == "pool" else None
     centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
-    slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
-    np.logical_or.at(slots, partition.labels, series.has)
+    slots = np.array([series.has[members].any(axis=0) for members in partition.groups])
+    judged: Iterable[GroupRows | None] = [None] * partition.n_groups
+    free = series if feature_template is None else series.free_rows()
+    if free is not series:  # what Phase II is judged on are not the rows of the regressor
+        of_free = OwnRows.of(free) if aggregate == "pool" else None
+        judged = _rows_of_groups(free, of_free, partition, slots)
     # Least squares is too short to be worth a worker.
     plain = feature_template is None and (template is None or is_least_squares(template))
     with one_thread() if plain else nullcontext():
         results = Parallel(n_jobs=1 if plain else n_jobs)(
-            delayed(_fit_group)(rows, judged, phase, template, names, folds)
-            for rows, judged, phase, names in zip(
+            delayed(_fit_group)(rows, others, phase, template, names, folds)
+            for rows, others, phase, names in zip(
                 _rows_of_groups(series, own, partition, slots, added),
-                _judged_rows(series, aggregate, partition, slots, feature_template),
+                judged,
                 (_on_slots(feature_template, row) for row in slots),
                 ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
                 strict=True,
@@ -490,21 +483,6 @@ def _on_slots(template: FeatureAggregator | None, has: BoolArray) -> FeatureAggr
     graph = check.read_graph(graph, np.empty((0, has.size)), "features")
     found: FeatureAggregator = clone(template).set_params(connectivity=graph[has][:, has])
     return found
-
-
-def fit_steps(
-    series: Series, fits: OwnFit | None, models: OwnModels, partition: Partition, temper: float
-) -> OwnSteps:
-    """Coefficients of each task's own for what its group's regressor leaves; None adds nothing."""
-    coef, trust = np.zeros(series.has.shape), np.ones(series.n_tasks)
-    if fits is None:
-        return OwnSteps(coef, trust, coef, series.has)
-    fitted = models.predict(series, partition)
-    with one_thread():
-        steps, trusts = fits.steps(fitted, temper)
-    together = partition.sizes[partition.labels] > 1
-    coef[together], trust[together] = steps[together], trusts[together]
-    return OwnSteps(coef, trust, fits.own.centre[:, :-1], series.has)
 
 
 def _rows_of_groups(
@@ -541,18 +519,6 @@ def _rows_of_groups(
         yield check.Sample(rows, stacked, None, counts=counts), target
 
 
-def _judged_rows(
-    series: Series, aggregate: str, partition: Partition, slots: BoolArray, template: Any
-) -> Iterator[GroupRows | None]:
-    """What Phase II is judged on, where it is not the rows of the regressor; None where it is."""
-    free = series if template is None else series.free_rows()
-    if free is series:
-        yield from (None for _ in range(partition.n_groups))
-        return
-    own = OwnRows.of(free) if aggregate == "pool" else None
-    yield from _rows_of_groups(free, own, partition, slots)
-
-
 def _fit_group(
     rows: GroupRows,
     judged: GroupRows | None,
@@ -567,7 +533,13 @@ def _fit_group(
         leave_apart(features, len(slot_names))
         features.n_features_in_ = len(slot_names)
     elif sample.counts is not None or folds is not None:
-        _fit_on_stand_ins(features, *(rows if judged is None else judged), folds)
+        sample_judged, target_judged = rows if judged is None else judged
+        features.n_features_in_ = len(slot_names)
+        instead = (
+            "folds only where a group has the rows of its mean: gather the rows for cv where "
+            "coefficients are shared"
+        )
+        _merge_on(features, replace(sample_judged, folds=folds), target_judged, "y", instead)
     elif judged is None:
         features.fit(sample.inputs, target, sample.weights)
     else:
@@ -585,79 +557,20 @@ def within_a_fold(features: FeatureAggregator | None, folds: Folds | None) -> An
     return features if divides else clone(features).set_params(cv=None)
 
 
-def _fit_on_stand_ins(
-    features: FeatureAggregator, sample: check.Sample, target: FloatArray, folds: Folds | None
-) -> None:
-    """Phase II on rows that stand in for others; on folds, where these are folds of the rows."""
-    if features.cv is not None and folds is None:
-        raise ValueError(
-            "rows that stand in for others judge features on folds only where a group has the rows "
-            "of its mean: gather the rows for cv where coefficients are shared."
-        )
-    features.n_features_in_ = sample.inputs.shape[1]
-    merge_features(features, factor(features, replace(sample, folds=folds), target), target)
+def _merge_on(
+    features: FeatureAggregator, sample: check.Sample, target: FloatArray, name: str, instead: str
+) -> FeatureAggregator:
+    """Phase II on rows that may stand in for others; on folds, where these are folds of them."""
+    if sample.counts is not None and features.cv is not None and sample.folds is None:
+        raise ValueError(f"rows that stand in for others judge features on {instead}.")
+    return merge_features(features, factor(features, sample, target), target, name)
 
 
-class PooledGroup(NamedTuple):
-    """A group of tasks with rows of their own."""
-
-    features: FeatureAggregator
-    offsets: FloatArray  # (T,), what tasks add where they have no slopes of their own
-    regressor: Any
-
-
-def fit_pooled_group(
-    rows: TaskRows,
-    features: FeatureAggregator,
-    regressor: Any,
-    *,
-    aggregate: bool,
-    like: MixedRows | None = None,
-    variance: FloatArray | None = None,
-) -> PooledGroup:
-    """Fit one group: its features, what its tasks add, and what is left to a regressor.
-
-    With ``variance`` tasks add offsets and slopes drawn with these variances, in the units of
-    ``like``; without, offsets alone.
-    """
-    if aggregate:
-        merge_features_within(rows, features)
-    inputs = reduced(features, rows.inputs)
-    if variance is None:
-        with one_thread():
-            offsets = random_intercepts(rows.summaries(inputs)).values
-        added = offsets[rows.index]
-    else:
-        assert like is not None
-        offsets = np.zeros(rows.n_tasks)
-        with one_thread():
-            model = MixedRows.of(rows, like)
-            design = _design(features, model.units) if aggregate else None
-            own = model.solve(np.zeros(rows.n_tasks, dtype=np.intp), variance, design).own
-        columns = model.units.columns(rows.inputs)
-        added = np.einsum("ij,ij->i", columns, own[rows.index])
-    left = rows.target - added
-    fitted = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
-    return PooledGroup(features, offsets, fitted)
-
-
-def merge_features_within(rows: TaskRows, features: FeatureAggregator) -> None:
+def merge_features_within(rows: TaskRows, features: FeatureAggregator) -> FeatureAggregator:
     """Phase II of a group, on rows about the means of their tasks."""
-    if rows.counts is not None and features.cv is not None:
-        raise ValueError(
-            "rows that stand in for others judge features on no folds: gather the rows for cv."
-        )
     sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
-    target = rows.within(rows.target)
-    merge_features(features, factor(features, sample, target), target, "y within tasks")
-
-
-def _design(features: FeatureAggregator, units: Units) -> FloatArray:
-    """Means of groups of features, and the intercept, in columns of unit inputs."""
-    means = reduced(features, np.diag(units.scale))
-    design = np.zeros((1 + len(means), 1 + means.shape[1]))
-    design[0, 0], design[1:, 1:] = 1.0, means
-    return design
+    instead = "no folds: gather the rows for cv"
+    return _merge_on(features, sample, rows.within(rows.target), "y within tasks", instead)
 
 
 class TaskLevels(NamedTuple):

@@ -27,56 +27,31 @@ from ctfa.core.graph import some_vertices
 from ctfa.core.partition import Partition
 from ctfa.core.series import NO_COLUMN, Series, Units
 from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.tasks.own_inputs import (
-    AGGREGATES,
-    TEMPERS,
-    AveragedFit,
-    OwnFit,
-    OwnFits,
-    OwnInputs,
-    SharedFit,
-    mean_series,
-)
+from ctfa.core.tasks.own_inputs import AGGREGATES, TEMPERS, OwnFits, OwnInputs, fit_own, mean_series
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.estimators.cross_refits import choose_by_refits, evidence_of_refits, settle_by_refits
+from ctfa.estimators import intervals
 from ctfa.estimators.evidence import MergeEvidence, own_evidence
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, searched_where_data_lie, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
-from ctfa.estimators.intervals import (
-    are_asked,
-    blocks_of,
-    calibrated_in_sample,
-    calibrated_on_tables,
-    told_on_folds,
-)
 from ctfa.estimators.models import (
     OwnModels,
     OwnSteps,
     fit_groups,
-    fit_steps,
     fit_to_rows,
     slot_names,
     within_a_fold,
 )
-from ctfa.estimators.own_refits import OwnTold
-from ctfa.estimators.refits import (
-    FEWEST_FOLDS,
-    OnFolds,
-    Stop,
-    fewer_folds,
-    is_least_squares,
-    warn_stopped,
-)
+from ctfa.estimators.own_refits import OwnTold, find_groups_by_refits, tell
+from ctfa.estimators.refits import fewer_folds, is_least_squares
 from ctfa.estimators.search import (
     Choice,
     MergeProblem,
     choose,
     fewest_groups,
     keep_price,
-    leave_apart,
     pose,
     read_rule,
     settle,
@@ -150,7 +125,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         Phase II as fitted, one per group, over the slots that the group has. Slots are called by
         what their columns' names have in common, where ``X`` has names.
     regressors_ : list of estimators
-        One a group, in the units of ``scale``.
+        One per group, in the units of ``scale``.
     layout_ : ndarray of shape (n_targets, n_slots)
         The layout as positions.
     coef_ : ndarray of shape (n_targets, n_features)
@@ -159,7 +134,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         ``X @ coef_.T + intercept_`` is what ``predict`` says.
     group_coef_ : ndarray of shape (n_groups, n_slots)
         Coefficients of the groups' models alone, in the units of ``scale``; NaN for a slot that a
-        group has not.
+        group does not have.
     trust_ : ndarray of shape (n_targets,)
         One less the share of its own degrees of freedom that a target uses under
         ``head="levels"``, or the weight of its group's model where the regressor has judged; 1 for
@@ -180,11 +155,11 @@ class MultiInputCTFARegressor(TargetsRegressor):
     NaN is a missing value, in ``X`` and in ``y``. Averaged: row by row a group has the mean of its
     observed members, two groups are compared on the rows where both have everything, and a group
     predicts where each of its slots is observed by some member. Shared: a target enters with the
-    rows where it and its inputs are all observed. A slot that a target has not is never filled in:
-    the mean is over those that have it, and shared coefficients of it are learned from those.
-    Predictions that lack an input are NaN, with a warning.
+    rows where it and its inputs are all observed. A slot that a target does not have is never
+    filled in: the mean is over those that have it, and shared coefficients of it are learned from
+    those. Predictions that lack an input are NaN, with a warning.
 
-    With a ``confounds`` residuals take the place of centred series, and the confounds' degrees of
+    With ``confounds`` residuals take the place of centred series, and the confounds' degrees of
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
     over its own rows, they are not. What ``group_coef_`` and ``regressors_`` say is of residuals.
 
@@ -275,7 +250,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         X : array or data frame of shape (n_samples, n_features)
             The inputs of all targets; NaN is a missing value. Dask's collections, and arrays of
             torch, CuPy or JAX, are read once as sums; missing values, merges judged by ridge and
-            regressors that are no least squares need their rows, which are gathered. Arrays on a
+            regressors that are not least squares need their rows, which are gathered. Arrays on a
             GPU are compared there where all pairs may merge.
         y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value.
@@ -312,75 +287,77 @@ class MultiInputCTFARegressor(TargetsRegressor):
         groups: Any,
         data: Collection | None,
     ) -> None:
-        judge = None if template is None else self._judge_of_own(template)
         self._trusted = self.calibration_ = None
-        if not check.judges(judge):
-            assert template is not None
-            self._fit_by_refits(template, features, sample, targets, groups, judge)
+        aggregator, rule, series = self._begin(template, sample, targets)
+        check.copy_input_names(self, aggregator)
+        if template is not None and rule.solver == "refits":
+            self._fit_by_refits(aggregator, rule, series, features, sample, targets, groups)
             return
-        scaled, temper = self._fit_targets(template, sample, targets, groups)
+        posed = aggregator, rule, series, sample, targets, groups
+        scaled, temper = self._fit_targets(*posed, alone=template is None)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
-        regressor = self.regressor if learns else LinearRegression()
-        serve = partial(self._serve, temper, regressor)
-        serve(features, sample.folds, self, scaled)
+        self._serve(scaled, features, temper, sample.folds, None if learns else LinearRegression())
         if data is not None and not learns:
             rows_of = partial(self._rows_of_groups, self._models)
             own = fit_to_rows(self._template, self.features_, data, rows_of, self.n_jobs)
             self._models = self._models._replace(regressors=own)
             self.regressors_ = own
-        if learns and check.judges(self.regressor) and are_asked():
+        if learns and check.judges(self.regressor) and intervals.are_asked():
             known = sample, targets.values
-            splits = blocks_of(self.targets_.cv, *known, groups)
-            serve = partial(serve, within_a_fold(features, sample.folds), None)
-            ask = partial(self._told_without, serve, self._series(sample, targets), sample)
-            told = told_on_folds(ask, splits)
+            in_fold = within_a_fold(features, sample.folds), temper
+            ask = partial(self._told_without, in_fold, self._series(sample, targets), sample)
+            told = intervals.told_on_folds(
+                ask, intervals.blocks_of(self.targets_.cv, *known, groups)
+            )
             if told:
                 labels = self.partition_.labels
-                self.calibration_ = calibrated_on_tables(*known, labels, told, self.layout_)
+                self.calibration_ = intervals.calibrated_on_tables(
+                    *known, labels, told, self.layout_
+                )
             else:
                 seen = self._told(sample.inputs, sample.confounds)
                 spare = max(1.0 - (self.layout_.shape[1] + 1) / sample.n_samples, 0.1)
-                self.calibration_ = calibrated_in_sample(known[1], seen, sample.weights, spare)
+                self.calibration_ = intervals.calibrated_in_sample(
+                    known[1], seen, sample.weights, spare
+                )
 
-    @staticmethod
     def _serve(
-        temper: float,
-        regressor: Any,
-        features: FeatureAggregator | None,
-        folds: Any,
-        model: MultiInputCTFARegressor,
+        self,
         scaled: Series,
+        features: FeatureAggregator | None,
+        temper: float = 0.0,
+        folds: Any = None,
+        regressor: Any = None,
     ) -> None:
         """Fit a regressor for each group, and what its members add to it."""
-        fits: OwnFit | None = None
+        fits: OwnFits | None = None
         added = None
-        if temper > 0.0 and model.n_groups_ < scaled.n_tasks:
+        if temper > 0.0 and self.n_groups_ < scaled.n_tasks:
             with one_thread():
-                kind = AveragedFit if model.aggregate_ == "mean" else SharedFit
-                fits = kind(scaled, penalised=False)
-                if isinstance(fits, SharedFit):
-                    added = fits.added(model.partition_, temper)
-        models = fit_groups(
-            scaled,
-            model.partition_,
-            model.aggregate_,
-            regressor,
-            features,
-            slot_names(model.layout_, getattr(model, "feature_names_in_", None)),
-            model.n_jobs,
-            # Shared coefficients are learned from the rows of all members, of which these are none.
-            folds if model.aggregate_ == "mean" else None,
-            added,
-        )
-        model._models, model.features_ = models, models.features
-        model.regressors_ = models.regressors
-        model._steps = fit_steps(scaled, fits, models, model.partition_, temper)
-        model._added, model.trust_ = model._steps.coef, model._steps.trust
-        model._singles = model._steps if model.head == "levels" else None
+                fits = fit_own(None, scaled, self.aggregate_)
+                added = fits.added(self.partition_, temper)
+        # Shared coefficients are learned from the rows of all members, of which folds are none.
+        folds = folds if self.aggregate_ == "mean" else None
+        regressor = self.regressor if regressor is None else regressor
+        rest = regressor, features, self._slot_names, self.n_jobs, folds, added
+        models = fit_groups(scaled, self.partition_, self.aggregate_, *rest)
+        self._models, self.features_, self.regressors_ = models, models.features, models.regressors
+        self._added, self.trust_ = np.zeros(scaled.has.shape), np.ones(scaled.n_tasks)
+        centre = self._added
+        if fits is not None:
+            fitted, centre = models.predict(scaled, self.partition_), fits.own.centre[:, :-1]
+            with one_thread():
+                self._added, self.trust_ = fits.steps(self.partition_, fitted, temper)
+        self._steps = OwnSteps(self._added, self.trust_, centre, scaled.has)
+        self._singles = self._steps if self.head == "levels" else None
+
+    @property
+    def _slot_names(self) -> list[str]:
+        return slot_names(self.layout_, getattr(self, "feature_names_in_", None))
 
     def _told_without(
         self,
-        serve: Callable[..., None],
+        known: tuple[FeatureAggregator | None, float],
         series: Series,
         sample: check.Sample,
         train: IntArray,
@@ -389,132 +366,54 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """What the same model, with its groups, says of a fold that it was not fitted to."""
         twin = copy.copy(self)
         twin.targets_ = targets = copy.copy(self.targets_)
-        known, twin._units = series.take(train).standardised(targets.scale, overwrite=True)
+        scaled, twin._units = series.take(train).standardised(targets.scale, overwrite=True)
         targets.offsets_, targets.scales_, lines = twin._units.of_targets()
         if lines is not None:
             targets.confounds_slopes_, targets.confounds_means_ = lines.slopes, lines.centre
-        serve(twin, known)
+        twin._serve(scaled, *known)
         columns = None if sample.confounds is None else sample.confounds[test]
         return twin._told(sample.inputs[test], columns)
 
     def _fit_by_refits(
         self,
-        template: TargetAggregator,
+        aggregator: TargetAggregator,
+        rule: Rule,
+        series: Series,
         features: FeatureAggregator | None,
         sample: check.Sample,
         targets: check.Targets,
         groups: Any,
-        judge: Any,
     ) -> None:
         """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
-        self.calibration_ = self._kept = None
-        aggregator, rule, series = self._begin(template, sample, targets)
-        check.copy_input_names(self, aggregator)
-        limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        ways = self._ways(aggregator, rule, series)
-        told = None
+        self._kept = splits = None
+        limit, ways = check.read_limit(aggregator, TARGET_CRITERIA), self._ways(rule, series)
         if series.n_tasks > 1 and (limit != -np.inf or rule.wishes.shape_groups):
             known = fewer_folds(aggregator.cv), sample, series.values[:, -1].T, groups
             splits = check.read_cut_folds(*known, needed=limit is None, refits=True)
-            chooses = limit is None or len(ways) > 1
-            told = self._tell(judge, series, rule, splits or [], ways, chooses=chooses)
-        self.aggregate_, self.aggregate_errors_ = ways[0], {}
-        points: Sequence[PathPoint] = []
-        folds: list[int] = []
-        if told is None:
-            check.refuse_unasked(rule.wishes, series.n_tasks)
-            leave_apart(aggregator, series.n_tasks)
-        else:
-            both = told.both
-            choice = choose_by_refits(both, both.folds, rule, aggregator, ways, limit)
-            if choice is not None:
-                self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
-            folds, points = settle_by_refits(
-                aggregator, both.fits(rule, self.aggregate_), both.folds, rule, choice,
-                None if targets.labels is None else targets.names,
-            )  # fmt: skip
+        make = partial(OwnTold.of_series, series, rule, ways, self.n_jobs)
+        told = tell(make, splits or [], chooses=limit is None or len(ways) > 1)
+        labels = None if targets.labels is None else targets.names
+        found = find_groups_by_refits(
+            self, aggregator, rule, told, targets.names, labels, ways, series.task_weights,
+            complete=series.is_complete,
+        )  # fmt: skip
+        self.aggregate_, self.aggregate_errors_ = found.aggregate, found.errors
         scaled, self._units = series.standardised(aggregator.scale)
         keep_units(aggregator, targets, *self._units.of_targets())
-        self.targets_ = aggregator
-        asks, on_folds = aggregator.regressor is None, None
-        partition = self.partition_
-        if told is not None and asks and self.n_groups_ < series.n_tasks:
-            try:
-                on_folds = told.on_folds(judge, self.aggregate_, folds, points, self.n_jobs)
-            except Stop:
-                warn_stopped("groups serve their members by themselves")
-        known_by = None if told is None else told.both.fits(rule, self.aggregate_).evidence
-        self.__dict__["_evidence"] = evidence_of_refits(
-            aggregator,
-            targets.names,
-            known_by,
-            on_folds,
-            head=self.head,
-            counts=series.task_weights,
-            crosswise=self.aggregate_ == "pool",
-            gappy=self.aggregate_ == "mean" and not series.is_complete,
-        )
-        names = slot_names(self.layout_, getattr(self, "feature_names_in_", None))
-        rest = features, names, self.n_jobs
-        models = fit_groups(scaled, partition, self.aggregate_, self.regressor, *rest)
-        self._models, self.features_, self.regressors_ = models, models.features, models.regressors
-        self._steps = fit_steps(scaled, None, models, partition, 0.0)
-        self._added, self.trust_ = self._steps.coef, self._steps.trust
-        self._singles = self._steps if self.head == "levels" else None
-        if on_folds is not None and self.head == "levels":
-            self.trust_, _ = on_folds.mixture(partition, series.task_weights)
-            some = np.flatnonzero(self.trust_ < 1.0)
-            if some.size:
-                own, alone = scaled.of_tasks(some), Partition.singletons(some.size)
-                self._trusted = fit_groups(
-                    own, alone, "pool", self.regressor, None, names, self.n_jobs
-                )
-        self._calibrate_by_refits(sample, targets, told, folds, on_folds)
-
-    def _calibrate_by_refits(
-        self,
-        sample: check.Sample,
-        targets: check.Targets,
-        told: OwnTold | None,
-        folds: Sequence[int],
-        on_folds: OnFolds | None,
-    ) -> None:
-        """Intervals, from what the regressor that judged and serves said of held-out rows."""
-        asks = told is not None and self.targets_.regressor is None
-        if told is None or not asks or (on_folds is None and self.n_groups_ < len(self.layout_)):
-            return
-        trust = self.trust_ if self.head == "levels" else np.ones(len(self.layout_))
-        said = told.told(self.aggregate_, folds, on_folds, trust)
-        known = sample, targets.values, self.partition_.labels
-        self.calibration_ = calibrated_on_tables(*known, said, self.layout_)
-
-    def _tell(
-        self,
-        judge: Any,
-        series: Series,
-        rule: Rule,
-        splits: Sequence[Split],
-        ways: Sequence[str],
-        *,
-        chooses: bool,
-    ) -> OwnTold | None:
-        """What models say of rows that they have not seen; None where nobody is asked."""
-        if not splits:
-            return None
-        if chooses and len(splits) < FEWEST_FOLDS:
-            check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
-            chooses = False
-        try:
-            return OwnTold.of(judge, series, rule, splits, ways, self.n_jobs, chooses=chooses)
-        except Stop:
-            warn_stopped("every target stays by itself")
-            return None
+        self.targets_, self.__dict__["_evidence"] = aggregator, found.evidence
+        self._serve(scaled, features)
+        self.trust_, some = found.trust, np.flatnonzero(found.trust < 1.0)
+        if some.size:
+            own, alone = scaled.of_tasks(some), Partition.singletons(some.size)
+            rest = self.regressor, None, self._slot_names, self.n_jobs
+            self._trusted = fit_groups(own, alone, "pool", *rest)
+        if found.said is not None:
+            rows = sample, targets.values, aggregator.labels_, found.said
+            self.calibration_ = intervals.calibrated_on_tables(*rows, self.layout_)
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
-        weights = self.targets_.target_weight_
-        rows = Series.of(inputs, self.layout_, unknown, confounds=columns, task_weights=weights)
-        rows = rows.in_units(self._units, overwrite=True)
+        rows = self._series_again(inputs, unknown, columns).in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
         if self._trusted is not None:
@@ -528,8 +427,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
     ) -> tuple[FloatArray, list[FloatArray]]:
-        layout, weights = self.layout_, targets.weights
-        series = Series.of(inputs, layout, targets.values, confounds=columns, task_weights=weights)
+        series = self._series_again(inputs, targets.values, columns)
         if columns is not None:
             series = series.in_units(self._units._replace(scales=np.ones(series.values.shape[:2])))
         grouped = mean_series(series, self.partition_).values
@@ -547,9 +445,15 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """What regressors of some groups learn from, of any rows, targets after inputs."""
         inputs = np.asarray(inputs, dtype=np.float64)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
-        own = self.targets_.target_weight_
-        rows = Series.of(inputs, self.layout_, values, confounds=confounds, task_weights=own)
+        rows = self._series_again(inputs, values, confounds)
         return models.table(rows.in_units(self._units, overwrite=True), self.partition_, groups)
+
+    def _series_again(
+        self, inputs: FloatArray, values: FloatArray, columns: FloatArray | None
+    ) -> Series:
+        """The same of rows like those of fit."""
+        own = self.targets_.target_weight_
+        return Series.of(inputs, self.layout_, values, confounds=columns, task_weights=own)
 
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""
@@ -599,11 +503,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         return replace(
             super().__ctfa_view__(),
             trust=np.asarray(self.trust_) if self.head == "levels" else None,
-            parts={
-                "deviations": self._steps,
-                "group_models": self._models,
-                "units": self._units,
-            },
+            parts={"deviations": self._steps, "group_models": self._models, "units": self._units},
             learned_from=lambda *read: self._series(*read).in_units(self._units, overwrite=True),
         )
 
@@ -629,21 +529,15 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self, sample: check.Sample, targets: check.Targets
     ) -> Callable[[IntArray], Partition]:
         rule = self._rule(self.targets_, targets, passthrough=False)
-        series = self._series(sample, targets)
-        judge = self._judge_of_own(self.targets_)
-        if not check.judges(judge):
-            known = self.targets_, rule, sample, series, self.aggregate_, judge
-            return partial(_group_rows_by_refits, *known)
-        return partial(_group_rows, rule, series, self.aggregate_, self.max_loss_)
+        known = self.targets_, rule, self.aggregate_
+        return partial(_group_rows, *known, sample, self._series(sample, targets))
 
     def _require_observed(
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = self._series(sample, targets)
-        template = self._phases()[0]
-        judge = None if template is None else self._judge_of_own(template)
-        fewest = _fewest_rows(template, series, judge)
+        fewest = self._fewest_rows(self._phases()[0], series)
         for fold, (train, _) in enumerate(splits):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
@@ -682,7 +576,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         judge = None if template is None else self._judge_of_own(template)
         if template is not None and check.judges(judge):
             template = _suited_to(template, series, targets.names)
-        check.require_series(series, targets.names, fewest=_fewest_rows(template, series, judge))
+        fewest = self._fewest_rows(template, series)
+        check.require_series(series, targets.names, fewest=fewest)
         check.require_varying(targets.values, targets.names)
         aggregator = TargetAggregator() if template is None else clone(template)
         rule = self._rule(aggregator, targets, passthrough=template is None)
@@ -695,29 +590,35 @@ class MultiInputCTFARegressor(TargetsRegressor):
                 check.refuse_weights_of_gaps(judge)
         return aggregator, rule, series
 
-    @one_thread()
+    def _fewest_rows(self, template: Any, series: Series) -> int | None:
+        """Rows that a target needs beyond its inputs; None where no least squares is judged."""
+        judge = None if template is None else self._judge_of_own(template)
+        if template is None or not check.judges(judge) or check.read_judge(judge) is not None:
+            return None
+        # With gaps the paper's rule is asked only of pairs that have the rows for it.
+        all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
+        return None if all_columns and not series.is_complete else SPARE_ROWS
+
     def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
         """The problem of Phase I, whatever its limit."""
         aggregator, rule, series = self._begin(self.targets, sample, targets)
-        if rule.solver == "refits":
-            judge = self._judge_of_own(aggregator)
-            return _posed_by_refits(aggregator, rule, sample, series, self.aggregate, judge)
-        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
-        return pose(rule, OwnFits(rule, scaled, self.aggregate).space(overwrite=True))
+        return _posed(aggregator, rule, self.aggregate, sample, series)
 
     @one_thread()
     def _fit_targets(
         self,
-        template: TargetAggregator | None,
+        aggregator: TargetAggregator,
+        rule: Rule,
+        series: Series,
         sample: check.Sample,
         targets: check.Targets,
         groups: Any,
+        *,
+        alone: bool,
     ) -> tuple[Series, float]:
         """Choose what is to be chosen, and merge; return series in those units, and the temper."""
-        aggregator, rule, series = self._begin(template, sample, targets)
         check.warn_if_own_inputs_are_doubtful(series, targets.names)
-        check.copy_input_names(self, aggregator)
-        if template is None:
+        if alone:
             aggregator.set_params(scale="none" if series.confounds is None else "center")
             aggregate = "pool" if self.aggregate == "pool" else "mean"
             choice = Choice(aggregate, -np.inf, 0.0, None, {})
@@ -729,10 +630,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
             left = np.nan_to_num(scaled.values[:, -1]) != 0.0
             check.require_more_than_confounds(left.any(axis=1), targets.names)
         judged = scaled.free_rows().compressed()
-        if template is None:
+        if alone:
             keep_apart(aggregator, targets)
         else:
-            problem = pose(rule, OwnFits(rule, judged, choice.aggregate).space())
+            problem = pose(rule, fit_own(rule, judged, choice.aggregate).space())
             names = None if targets.labels is None else targets.names
             chosen = choice.curve is not None and series.is_complete
             settle(aggregator, problem, choice.max_loss, names, chosen=chosen)
@@ -756,7 +657,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     ) -> Choice:
         """Choose what was not given: the limit, the way of aggregating, the shrinkage."""
         limit, cv = check.read_limit(aggregator, TARGET_CRITERIA), aggregator.cv
-        aggregates = self._ways(aggregator, rule, series)
+        aggregates = self._ways(rule, series)
         shrinks = len(rule.tempers) > 1
         given = PREFERRED if limit is None else limit
         fallback = Choice(aggregates[0], given, float(shrinks), None, {})
@@ -782,7 +683,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             if not check.enough_rows(series.take(train), fewest):
                 check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
                 return fallback
-        # Rows without a single target judge nothing: they are no evidence that errors are zero.
+        # Rows without a single target judge nothing: they are not evidence that errors are zero.
         observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
         splits = [(train, test) for train, test in splits if observed[test].any()]
         choice = choose(
@@ -801,13 +702,13 @@ class MultiInputCTFARegressor(TargetsRegressor):
             return fallback
         return choice if limit is None else choice._replace(curve=None)
 
-    def _ways(self, aggregator: TargetAggregator, rule: Rule, series: Series) -> tuple[str, ...]:
+    def _ways(self, rule: Rule, series: Series) -> tuple[str, ...]:
         """Ways of aggregating to be compared: those that know what was asked for."""
         if self.aggregate != "auto":
             return (self.aggregate,)
-        weighed = series.task_weights is not None
-        judge = self._judge_of_own(aggregator)
-        only = check.averages_only(aggregator, rule.criterion, weighed=weighed, judge=judge)
+        # Penalised fits of coefficients in common, and regressors, know no weights of targets.
+        weighed = series.task_weights is not None and rule.solver != "ols"
+        only = rule.criterion.for_means or rule.scale == "none" or weighed
         return ("mean",) if only else ("pool", "mean")
 
     def _rule(
@@ -819,11 +720,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
         shrinks = self.head == "levels" and not passthrough and check.judges(judge)
         rule = read_rule(aggregator, judge, refits=True, tempers=TEMPERS if shrinks else (0.0,))
         penalised = rule.solver == "ridge" or not is_least_squares(self._template)
-        rule = replace(rule, penalised=penalised)
         check.refuse_for_own_inputs(aggregator, self.aggregate, rule.criterion)
         graph = check.read_graph(aggregator.connectivity, values, "targets")
         wishes = check.read_wishes(aggregator, names, labels, graph, values.shape[1])
-        return replace(rule, graph=graph, wishes=wishes)
+        return replace(rule, penalised=penalised, graph=graph, wishes=wishes, judge=judge)
 
 
 def target_path(
@@ -892,36 +792,14 @@ def _suited_to(template: Any, series: Series, names: Sequence[str]) -> Any:
     return clone(template).set_params(regressor=Ridge())
 
 
-def _fewest_rows(template: Any, series: Series, judge: Any) -> int | None:
-    """Rows that a target needs beyond its inputs; None where no least squares is judged."""
-    if not check.judges(judge):
-        return None
-    if template is None or check.read_judge(template.regressor) is not None:
-        return None
-    # With gaps the paper's rule is asked only of pairs that have the rows for it.
-    all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
-    return None if all_columns and not series.is_complete else SPARE_ROWS
-
-
-@one_thread()
-def _group_rows(
-    rule: Rule, series: Series, aggregate: str, max_loss: float, rows: IntArray
-) -> Partition:
-    """Groups that some of the rows give."""
-    scaled = series.take(rows).standardised(rule.scale, overwrite=True)[0].free_rows()
-    problem = pose(rule, OwnFits(rule, scaled, aggregate).space(overwrite=True))
-    return problem.wished(max_loss)[1].partition
-
-
-def _posed_by_refits(
-    aggregator: TargetAggregator,
-    rule: Rule,
-    sample: check.Sample,
-    series: Series,
-    aggregate: str,
-    judge: Any,
+def _posed(
+    aggregator: TargetAggregator, rule: Rule, aggregate: str, sample: check.Sample, series: Series
 ) -> MergeProblem:
-    """The problem of Phase I, judged by predictions of rows that a regressor was not fitted to."""
+    """The problem of Phase I."""
+    if rule.solver != "refits":
+        with one_thread():
+            scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
+            return pose(rule, fit_own(rule, scaled, aggregate).space(overwrite=True))
     cv = aggregator.cv
     if not (isinstance(cv, Integral) or hasattr(cv, "split")):
         cv = TargetAggregator().cv  # lists of rows may be of others
@@ -931,23 +809,22 @@ def _posed_by_refits(
             f"{sample.n_samples} rows are too few to judge merges by models without a fold: give "
             "more, or judge by TargetAggregator(regressor=LinearRegression())."
         )
-    known = judge, series, rule, splits, (aggregate,), None
-    fits = OwnTold.of(*known, chooses=False).both.fits(rule, aggregate)
+    told = OwnTold.of_series(series, rule, (aggregate,), None, splits, chooses=False)
+    fits = told.table.fits(rule, aggregate)
     return pose(rule, fits.space(), fits.variance)
 
 
-def _group_rows_by_refits(
+def _group_rows(
     fitted: TargetAggregator,
     rule: Rule,
+    aggregate: str,
     sample: check.Sample,
     series: Series,
-    aggregate: str,
-    judge: Any,
     rows: IntArray,
 ) -> Partition:
     """Groups that some of the rows give."""
-    known = fitted, rule, sample.take(rows), series.take(rows), aggregate, judge
-    return _posed_by_refits(*known).wished(fitted.max_loss_)[1].partition
+    posed = _posed(fitted, rule, aggregate, sample.take(rows), series.take(rows))
+    return posed.wished(fitted.max_loss_)[1].partition
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
@@ -1017,7 +894,7 @@ def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArr
     n_samples, n_tasks, n_slots = values.shape
     exists = ~np.isnan(values).all(axis=0)
     if layout is not None:
-        return _as_before(values, exists, _read(layout, exists.shape))
+        return _as_before(values, exists, layout)
     if not exists.any(axis=1).all():
         task = int(np.argmin(exists.any(axis=1)))
         raise ValueError(
@@ -1031,35 +908,28 @@ def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArr
     return (table if exists.all() else table[:, exists.ravel()]), columns
 
 
-def _as_before(
-    values: FloatArray, exists: BoolArray, layout: IntArray
-) -> tuple[FloatArray, IntArray]:
-    """Later samples in the columns of earlier ones."""
-    added = np.argwhere(exists & (layout < 0))
+def _as_before(values: FloatArray, exists: BoolArray, layout: Any) -> tuple[FloatArray, IntArray]:
+    """Later samples in the columns of earlier ones, which this module has laid out."""
+    columns = np.asarray(layout)
+    if columns.shape != exists.shape:
+        raise ValueError(
+            f"layout has shape {columns.shape} but X3d has {exists.shape[0]} tasks and "
+            f"{exists.shape[1]} slots: pass the same tasks and slots in the same order."
+        )
+    used = np.sort(columns[columns != -1]) if columns.dtype.kind in "iu" else None
+    if used is None or not np.array_equal(used, np.arange(used.size)):
+        raise ValueError(
+            "layout must be one that multi_input_layout has returned: every column from 0 once, -1 "
+            "for a slot that a task does not have."
+        )
+    known = columns >= 0
+    added = np.argwhere(exists & ~known)
     if added.size:
         task, slot = added[0].tolist()
         raise ValueError(
             f"X3d has values for slot {slot} of task {task}, which has no column in layout: lay "
             "out all samples once, or set these values to NaN."
         )
-    known = layout >= 0
     table = np.empty((values.shape[0], np.count_nonzero(known)))
-    table[:, layout[known]] = values[:, known]
-    return table, layout
-
-
-def _read(layout: Any, shape: tuple[int, ...]) -> IntArray:
-    """A layout that this module made, of tasks and slots like these."""
-    columns = np.asarray(layout)
-    if columns.shape != shape:
-        raise ValueError(
-            f"layout has shape {columns.shape} but X3d has {shape[0]} tasks and {shape[1]} slots: "
-            "pass the same tasks and slots in the same order."
-        )
-    used = np.sort(columns[columns != -1]) if columns.dtype.kind in "iu" else None
-    if used is None or not np.array_equal(used, np.arange(used.size)):
-        raise ValueError(
-            "layout must be one that multi_input_layout has returned: every column from 0 once, -1 "
-            "for a slot that a task has not."
-        )
-    return columns.astype(np.intp)
+    table[:, columns[known]] = values[:, known]
+    return table, columns.astype(np.intp)

@@ -38,63 +38,31 @@ from ctfa.core import progress
 from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
+from ctfa.core.mixed import Drawn, estimate
 from ctfa.core.offsets import random_intercepts
 from ctfa.core.partition import Partition
-from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.tasks.crosswise import Crosswise
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.out_of_fold import Crosswise
 from ctfa.core.tasks.own_rows import MixedRows, TaskRows
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.cross_refits import (
-    Units,
-    choose_by_refits,
-    evidence_of_refits,
-    groups_on_folds,
-    learnt,
-    settle_by_refits,
-    stacked,
-    told_crosswise,
-    told_of_rows,
-    units_of_rows,
-)
+from ctfa.estimators import intervals
 from ctfa.estimators.evidence import Explanation, MergeEvidence, PooledEvidence, explain
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.importance import importance
-from ctfa.estimators.intervals import (
-    are_asked,
-    calibrated_on_rows,
-    few_blocks,
-    require_calibration,
-    tell_gaussian,
-    told_on_folds,
-)
 from ctfa.estimators.models import (
     Nearest,
     SingleModels,
     TaskLevels,
-    fit_pooled_group,
     keep_features,
     merge_features_within,
     reduced,
     within_a_fold,
 )
-from ctfa.estimators.refits import (
-    FEWEST_FOLDS,
-    Split,
-    Stop,
-    fewer_folds,
-    fit_regressor,
-    warn_stopped,
-)
-from ctfa.estimators.search import (
-    choose,
-    keep_price,
-    leave_apart,
-    pose,
-    read_rule,
-    settle,
-)
+from ctfa.estimators.own_refits import OwnTold, find_groups_by_refits, stacked, tell, units_of_rows
+from ctfa.estimators.refits import Split, fewer_folds, fit_regressor
+from ctfa.estimators.search import choose, keep_price, leave_apart, pose, read_rule, settle
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 
@@ -160,7 +128,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     Dask's collections and in pieces (``partial_fit``) are dealt alike, in any chunks and any units
     of ``X`` and ``y``; rows in another order may choose another limit.
 
-    Collections of Dask: everything is as for the same rows in memory. Regressors that are no least
+    Collections of Dask: everything is as for the same rows in memory. Regressors that are not least
     squares and features judged on folds need the rows, which are gathered up to 2 GiB.
 
     Attributes
@@ -173,7 +141,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     features_ : list of FeatureAggregator
         Phase II as fitted, one per group.
     regressors_ : list of estimators
-        One a group, fitted to the target less the task's offset; to the target about the task's
+        One per group, fitted to the target less the task's offset; to the target about the task's
         level where the regressor has judged.
     offsets_ : ndarray of shape (n_tasks,)
         What each task adds to its group's model at its mean inputs, shrunk towards zero by how few
@@ -311,9 +279,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             A Dask array, not computed, for Dask's collections (with ``unseen="nearest"`` they are
             read once for the means of strangers); an array of the library of ``X`` for others.
         """
-        check_is_fitted(self)
-        features, ids = apart(X, self._column if tasks is None else tasks)
-        check.require_not_one_id(features, tasks, self.n_features_in_)
+        features, ids = self._apart(X, tasks)
         if not is_lazy(features, ids):
             predicted = self._predict_rows(to_numpy(features), to_numpy(ids))
             return as_array_of(X, predicted)
@@ -334,30 +300,44 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, X: Any, tasks: Any, nearest: Mapping[Any, int] | None = None
     ) -> FloatArray:
         """Predict rows in memory; ``nearest`` are groups of strangers, where these were found."""
+        inputs, ids, index, strangers = self._read_again(X, tasks)
+        group, others = np.where(index >= 0, self.labels_[index], -1), np.flatnonzero(index < 0)
+        if strangers and self.unseen == "error":
+            check.require_seen(strangers, self._ids)
+        if strangers and self.unseen == "nearest":
+            if nearest is None:
+                nearest = self._nearest.groups_of(inputs, ids, strangers)
+            group[others] = [nearest[ids[row]] for row in others.tolist()]
+        return self._predict_read(inputs, index, group)
+
+    def _apart(self, X: Any, tasks: Any) -> tuple[Any, Any]:
+        """Features and ids of tasks, where ids may be a column."""
+        check_is_fitted(self)
+        features, ids = apart(X, self._column if tasks is None else tasks)
+        check.require_not_one_id(features, tasks, self.n_features_in_)
+        return features, ids
+
+    def _read_again(
+        self, X: Any, tasks: Any
+    ) -> tuple[FloatArray, Sequence[Any], IntArray, list[Any]]:
+        """Rows in memory, the ids of their tasks, which these are (-1 for strangers); strangers."""
         gaps = self._levels is not None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        return self._predict_read(inputs, check.read_ids(tasks, inputs.shape[0]), nearest)
-
-    def _predict_read(
-        self, inputs: FloatArray, ids: Sequence[Any], nearest: Mapping[Any, int] | None = None
-    ) -> FloatArray:
+        ids = check.read_ids(tasks, inputs.shape[0])
         position = {task: number for number, task in enumerate(self._ids)}
         index = np.array([position.get(task, -1) for task in ids], dtype=np.intp)
-        seen = index >= 0
-        group = np.where(seen, self.labels_[index], -1)
-        if not seen.all():
-            strangers = list(dict.fromkeys(task for task in ids if task not in position))
-            if self.unseen == "error":
-                check.require_seen(strangers, self._ids)
-            if self.unseen == "nearest":
-                if nearest is None:
-                    nearest = self._nearest.groups_of(inputs, ids, strangers)
-                others = np.flatnonzero(~seen)
-                group[others] = [nearest[ids[row]] for row in others.tolist()]
+        return inputs, ids, index, list(dict.fromkeys(one for one in ids if one not in position))
+
+    def _predict_read(
+        self, inputs: FloatArray, index: IntArray, group: IntArray | None = None
+    ) -> FloatArray:
+        """Predict rows of tasks by their numbers; of others, -1, by the group that is given."""
+        group = self.labels_[index] if group is None else group
         predicted = np.empty(inputs.shape[0])
         for number in np.unique(group).tolist():
             at = group == number
             predicted[at] = self._predict_group(number, inputs[at])
+        seen = index >= 0
         own = index[seen]
         predicted[seen] += self.offsets_[own]
         if self._levels is None:
@@ -368,7 +348,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         for task, model in zip(self._singles.targets.tolist(), self._singles.models, strict=True):
             at = index == task
             if at.any():
-                alone = self._levels.own[task] + _told(model, inputs[at])
+                alone = self._levels.own[task] + _said(model, inputs[at])
                 predicted[at] += (1.0 - self.trust_[task]) * (alone - predicted[at])
         return predicted
 
@@ -409,10 +389,9 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         True
         """
         check_is_fitted(self)
-        calibration, coverage = require_calibration(self, coverage)
-        tell_gaussian(calibration)
-        features, ids = apart(X, self._column if tasks is None else tasks)
-        check.require_not_one_id(features, tasks, self.n_features_in_)
+        calibration, coverage = intervals.require_calibration(self, coverage)
+        intervals.tell_gaussian(calibration)
+        features, ids = self._apart(X, tasks)
         ends = [partial(self._interval_of_rows, calibration, coverage, end) for end in (0, 1)]
         if not is_lazy(features, ids):
             both = [as_array_of(X, end(to_numpy(features), to_numpy(ids))) for end in ends]
@@ -441,8 +420,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         -------
         self
         """
-        check_is_fitted(self)
-        features, ids = apart(X, self._column if tasks is None else tasks)
+        features, ids = self._apart(X, tasks)
         features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
         sample = check.read_task_sample(clone(self), features, ids, sample_weight, gaps=True)
         target = check.read_vector(y, sample)
@@ -461,30 +439,24 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             told[seen] = model.predict(rows.inputs[test[seen]], every[test[seen]])
             return told
 
-        told = told_on_folds(ask, _read_splits(cv, sample, rows, None))
-        self.calibration_ = calibrated_on_rows(rows, self.labels_, told)
+        told = intervals.told_on_folds(ask, _read_splits(cv, sample, rows, None))
+        self.calibration_ = intervals.calibrated_on_rows(rows, self.labels_, told)
         return self
 
     def _interval_of_rows(
         self, calibration: Calibration, coverage: float, end: int, X: Any, tasks: Any
     ) -> FloatArray:
         """One end, of rows in memory."""
-        gaps = self._levels is not None and check.takes_gaps(self._template)
-        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        ids = check.read_ids(tasks, inputs.shape[0])
-        position = {task: number for number, task in enumerate(self._ids)}
-        strangers = list(dict.fromkeys(task for task in ids if task not in position))
+        inputs, _, index, strangers = self._read_again(X, tasks)
         if strangers:
             check.refuse_intervals_of_strangers(strangers)
-        index = np.array([position[task] for task in ids], dtype=np.intp)
-        predicted = self._predict_read(inputs, ids)
+        predicted = self._predict_read(inputs, index)
         return calibration.bounds(predicted, coverage, inputs, target=index)[end]
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """R2 over all rows."""
         if is_lazy(X, y, tasks, sample_weight):
-            check_is_fitted(self)
-            features, ids = apart(X, self._column if tasks is None else tasks)
+            features, ids = self._apart(X, tasks)
             predict = self._predictor(features, ids)
             return r2_of_tasks(predict, features, y, ids, sample_weight)
         X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
@@ -495,13 +467,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return float(r2_score(true[:, 0], predicted, sample_weight=weights))
 
     def importance(
-        self,
-        X: Any,
-        y: Any,
-        tasks: Any = None,
-        *,
-        n_repeats: int = 5,
-        random_state: Any = None,
+        self, X: Any, y: Any, tasks: Any = None, *, n_repeats: int = 5, random_state: Any = None
     ) -> Any:
         """Tell what each feature is worth to each group: what is lost where its rows are shuffled.
 
@@ -525,19 +491,14 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             One row per group and feature: ``group``, ``feature``, ``importance`` and ``error``, its
             standard deviation over the shuffles.
         """
-        check_is_fitted(self)
-        features, ids = apart(X, self._column if tasks is None else tasks)
+        features, ids = self._apart(X, tasks)
         features, y, ids = map(to_numpy, (features, y, ids))
-        gaps = self._levels is not None and check.takes_gaps(self._template)
-        inputs = check.read_inputs(self, features, reset=False, gaps=gaps)
-        known = check.read_ids(ids, inputs.shape[0])
-        check.require_seen([task for task in known if task not in self._ids], self._ids)
-        position = {task: number for number, task in enumerate(self._ids)}
-        of_row = np.array([position[task] for task in known], dtype=np.intp)
+        inputs, _, of_row, strangers = self._read_again(features, ids)
+        check.require_seen(strangers, self._ids)
         true = check.read_targets(y, inputs.shape[0], what="y").values[:, 0]
 
         def losses(inputs: FloatArray) -> FloatArray:
-            squares = (true - self._predict_read(inputs, known)) ** 2
+            squares = (true - self._predict_read(inputs, of_row)) ** 2
             found = np.full(len(self._ids), np.nan)
             for task in np.unique(of_row):
                 at = of_row == task
@@ -592,7 +553,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         wanted = []
         if targets is not None:
             judge = self._judge_of_own(targets)
-            _read_rule(targets, judge)
+            self._rule(targets, judge)
             if not check.judges(judge):
                 plain = clone(targets).set_params(connectivity=None)
                 return asks_of(plain, features, 2, judge=judge)
@@ -609,7 +570,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any
     ) -> Self:
         """Fit data that are read, or rows that stand in for others."""
-        phases = self._phases()
+        template, features = self._phases()
         self._ids, self.tasks_ = known.ids, check.as_ids(known.ids)
         self._names = tuple(map(str, known.ids))
         rows = TaskRows(
@@ -618,47 +579,44 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         check.require_varying_within(rows.within(target), target)
         for name in ("_evidence", "global_regressor_", "_nearest", "_judged"):
             self.__dict__.pop(name, None)
-        self._pooled = self._levels = self._singles = None
-        judge, self.calibration_ = (
-            None if phases[0] is None else self._judge_of_own(phases[0]),
-            None,
-        )
-        if not check.judges(judge):
-            return self._fit_by_refits(*phases, sample, rows, groups, judge)
+        self._pooled = self._levels = self._singles = self.calibration_ = None
+        aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
+        check.copy_input_names(self, aggregator)
+        rule = self._rule(aggregator, None if template is None else self._judge_of_own(template))
         # Tasks by themselves are their regressor's business, and an infinite limit asks nobody; one
         # model of all has offsets to find.
-        max_loss = -np.inf if phases[0] is None else phases[0].max_loss
-        judged = isinstance(max_loss, str) or np.isfinite(max_loss) or self.unseen == "global"
-        short = judged and _are_short(rows, chosen=isinstance(max_loss, str))
-        if rows.counts is None:  # of sums it has been said
+        max_loss, short = aggregator.max_loss, False
+        is_refitted = rule.solver == "refits"
+        if isinstance(max_loss, str) or np.isfinite(max_loss) or self.unseen == "global":
+            short = not is_refitted and _are_short(rows, chosen=isinstance(max_loss, str))
+        if rows.counts is None and not is_refitted:  # of sums it has been said
             within = rows.within(rows.inputs)
             check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)
-        self.targets_ = self._fit_targets(phases[0], sample, rows, groups, short=short)
-        self._fit_groups(phases[1], rows)
+        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
+        wished = self._names, self._ids, graph, rows.n_tasks, "tasks"
+        rule = replace(rule, graph=graph, wishes=check.read_wishes(aggregator, *wished))
+        if is_refitted:
+            return self._fit_by_refits(aggregator, rule, features, sample, rows, groups)
+        self._fit_targets(aggregator, rule, sample, rows, groups, short=short)
+        self._fit_groups(features, rows)
         if check.judges(self.regressor):
-            self.calibration_ = self._calibrated(phases[1], sample, rows, groups)
+            self.calibration_ = self._calibrated(features, sample, rows, groups)
         return self
 
     def _calibrated(
         self, features: FeatureAggregator | None, sample: check.Sample, rows: TaskRows, groups: Any
     ) -> Calibration | None:
         """Intervals, from what the model says of folds when it is fitted without them."""
-        if not are_asked():
+        if not intervals.are_asked():
             return None
-        splits: Sequence[Split] = ()
-        if sample.folds is None:
-            cv = few_blocks(self.targets_.cv)
-            with suppress(ValueError):  # of a splitter that nothing else has asked
-                splits = _read_splits(cv, sample, rows, groups)
-        else:
-            splits = sample.folds.get("limit", ())
+        splits, cv = list[Split](), intervals.few_blocks(self.targets_.cv)
+        with suppress(ValueError, KeyError):  # of a splitter, or folds, that nothing else has asked
+            splits = _read_splits(cv, sample, rows, groups)
         ask = partial(self._told_without, within_a_fold(features, sample.folds), rows)
-        told = told_on_folds(ask, splits)
-        if told:
-            return calibrated_on_rows(rows, self.labels_, told)
-        ids = [self._ids[task] for task in rows.index.tolist()]
-        told = [(np.arange(rows.index.size), self._predict_read(rows.inputs, ids))]
-        return calibrated_on_rows(rows, self.labels_, told)
+        told = intervals.told_on_folds(ask, splits)
+        if not told:
+            told = [(np.arange(rows.index.size), self._predict_read(rows.inputs, rows.index))]
+        return intervals.calibrated_on_rows(rows, self.labels_, told)
 
     def _told_without(
         self, features: FeatureAggregator | None, rows: TaskRows, train: IntArray, test: IntArray
@@ -673,12 +631,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         twin.targets_.partition_ = Partition(self.labels_[kept])
         twin.targets_.labels_ = twin.targets_.partition_.labels
         twin.targets_.n_groups_ = twin.targets_.partition_.n_groups
-        twin._ids = [one for one, has in zip(self._ids, kept.tolist(), strict=True) if has]
         twin._fit_groups(features, rows.take(train, kept))
-        told = np.full(test.size, np.nan)
-        asked = np.flatnonzero(kept[rows.index[test]])
-        ids = [self._ids[task] for task in rows.index[test[asked]].tolist()]
-        told[asked] = twin._predict_read(rows.inputs[test[asked]], ids)
+        told, asked = np.full(test.size, np.nan), np.flatnonzero(kept[rows.index[test]])
+        index = (np.cumsum(kept) - 1)[rows.index[test[asked]]]
+        told[asked] = twin._predict_read(rows.inputs[test[asked]], index)
         return told
 
     @property
@@ -693,193 +649,152 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
 
     def _fit_by_refits(
         self,
-        template: TargetAggregator | None,
+        aggregator: TargetAggregator,
+        rule: Rule,
         features: FeatureAggregator | None,
         sample: check.Sample,
         rows: TaskRows,
         groups: Any,
-        judge: Any,
     ) -> Self:
         """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
-        aggregator: TargetAggregator = clone(template)
-        rule = _read_rule(aggregator, judge)
-        check.copy_input_names(self, aggregator)
-        rule = self._with_graph(aggregator, rule, rows)
-        learn = partial(units_of_rows, rows)
-        splits = self._splits_of_refits(aggregator, sample, rows, groups)
-        told = self._tell_by_refits(aggregator, rows, learn, splits, judge)
-        folds: list[int] = []
-        points: Sequence[PathPoint] = []
-        if told is None:
-            check.refuse_unasked(rule.wishes, rows.n_tasks)
-            leave_apart(aggregator, rows.n_tasks)
-        else:
-            is_known = [known is not None for known, _ in told.folds]
-            limit = check.read_limit(aggregator, TARGET_CRITERIA)
-            choice = choose_by_refits(told, is_known, rule, aggregator, ("pool",), limit)
-            known_by = told, is_known, rule, choice, self._names
-            folds, points = settle_by_refits(aggregator, *known_by)
-        self.targets_ = aggregator
-        asks = aggregator.regressor is None
-        on_folds = None
-        if told is not None and asks and self.n_groups_ < rows.n_tasks:
-            tables = [told.folds[k] for k in folds]
-            kept = [splits[k] for k in folds]
-            asked = replace(told, folds=tables)
-            try:
-                on_folds = groups_on_folds(judge, rows, learn, asked, kept, points, self.n_jobs)
-            except Stop:
-                warn_stopped("groups serve their members by themselves")
-        self._judged = evidence_of_refits(aggregator, self._names, told, on_folds, head=self.head)
-        if not asks:
-            self._fit_groups(features, rows)
-            return self
-        trust = np.ones(rows.n_tasks)
-        if on_folds is not None:
-            trust, _ = on_folds.mixture(self.partition_, None)
-        self._fit_levels(features, rows, told, learn(np.arange(rows.index.size)), trust)
-        if told is not None and (on_folds is not None or self.n_groups_ == rows.n_tasks):
-            judged = [told.folds[k][1] for k in folds]
-            trust = trust if self.head == "levels" else np.ones(rows.n_tasks)
-            said = told_of_rows(rows, judged, on_folds, trust)
-            self.calibration_ = calibrated_on_rows(rows, self.labels_, said)
-        return self
-
-    def _with_graph(self, aggregator: TargetAggregator, rule: Rule, rows: TaskRows) -> Rule:
-        """The rule with what it says of these tasks."""
-        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
-        known = self._names, self._ids, graph, rows.n_tasks, "tasks"
-        return replace(rule, graph=graph, wishes=check.read_wishes(aggregator, *known))
-
-    def _splits_of_refits(
-        self, aggregator: TargetAggregator, sample: check.Sample, rows: TaskRows, groups: Any
-    ) -> list[tuple[IntArray, IntArray]]:
-        """Folds that judge; none where nobody is to be asked."""
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        cv = fewer_folds(aggregator.cv)
         is_short = rows.counts is None and np.bincount(rows.index).max() < 2
         is_apart = limit == -np.inf and not check.wishes_of(aggregator)
-        if rows.n_tasks == 1 or is_apart or (limit is not None and is_short):
-            return []
-        return _read_splits(cv, sample, rows, groups)
+        splits: Sequence[Split] = ()
+        if rows.n_tasks > 1 and not is_apart and (limit is None or not is_short):
+            splits = _read_splits(fewer_folds(aggregator.cv), sample, rows, groups)
+        told = tell(
+            partial(OwnTold.of_rows, rows, rule, self.n_jobs), splits, chooses=limit is None
+        )
+        found = find_groups_by_refits(self, aggregator, rule, told, self._names, self._names)
+        self.targets_, self._judged = aggregator, found.evidence
+        if aggregator.regressor is not None:
+            self._fit_groups(features, rows)
+            return self
+        self._fit_levels(features, rows, None if told is None else told.table, found.trust)
+        if found.said is not None:
+            self.calibration_ = intervals.calibrated_on_rows(rows, self.labels_, found.said)
+        return self
 
-    def _tell_by_refits(
-        self,
-        aggregator: TargetAggregator,
-        rows: TaskRows,
-        learn: Any,
-        splits: Sequence[tuple[IntArray, IntArray]],
-        judge: Any,
-    ) -> Crosswise | None:
-        """What models say of rows that they have not seen; None where nobody is asked."""
-        if not splits:
-            return None
-        chooses = check.read_limit(aggregator, TARGET_CRITERIA) is None
-        if chooses and len(splits) < FEWEST_FOLDS:
-            check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
-            chooses = False
-        unit = 1.0
-        if aggregator.scale == "standard":
-            unit = np.sqrt(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
-        try:
-            known = judge, rows, learn, splits, np.full(rows.n_tasks, unit), self.n_jobs
-            return told_crosswise(*known, chooses=chooses)
-        except Stop:
-            warn_stopped("every target stays by itself")
-            return None
+    def _rule(self, aggregator: TargetAggregator, judge: Any) -> Rule:
+        """Check the options of Phase I; refuse what means nothing without pairs of rows.
+
+        Without the graph, which may be a function of the tasks.
+        """
+        if check.read_criterion(aggregator.criterion, TARGET_CRITERIA).for_means:
+            why = (
+                "averages targets over common rows, which tasks with rows of their own do not have,"
+            )
+            check.refuse_option("criterion", aggregator.criterion, why, "use criterion='risk'")
+        shrinks = self.head == "levels" and check.judges(judge)
+        rule = read_rule(aggregator, judge, refits=True, tempers=(float(shrinks),))
+        check.require_flag(aggregator.flip, "flip")
+        intercept = "would give a group one intercept, and tasks keep an offset of their own"
+        alone = "use regressor=None: tasks without degrees of freedom of their own may merge"
+        missing = "is not available"
+        for name, is_refused, why, instead in (
+            ("scale", rule.scale == "none", intercept, "use 'standard' or 'center'"),
+            ("flip", aggregator.flip, missing, "turn those targets round yourself"),
+            ("guard", aggregator.guard is not None, missing, "use guard=None, and head='levels'"),
+            ("regressor", rule.solver == "ridge", missing, alone),
+        ):
+            if is_refused:
+                check.refuse_option(name, getattr(aggregator, name), why, instead)
+        return replace(rule, judge=judge)
+
+    def _begin_groups(
+        self, template: FeatureAggregator | None, rows: TaskRows
+    ) -> list[tuple[IntArray, FeatureAggregator]]:
+        """Phase II of each group, where there is one; groups, and all tasks where these serve."""
+        n_tasks = rows.n_tasks
+        self.features_ = keep_features(self, self.n_groups_)
+        if template is not None:
+            template = clone(template)
+            check.copy_input_names(self, template)
+            self.features_ = Parallel(n_jobs=self.n_jobs)(
+                delayed(merge_features_within)(rows.of_tasks(who), copy.deepcopy(template))
+                for who in self.partition_.groups
+            )
+        self.offsets_, self.trust_ = np.zeros(n_tasks), np.ones(n_tasks)
+        self._added = np.zeros((n_tasks, rows.inputs.shape[1]))
+        self._centre = np.nan_to_num(rows.mean_inputs())
+        if self.unseen == "nearest":
+            self._nearest = Nearest.of(rows, self.labels_)
+        groups = list(zip(self.partition_.groups, self.features_, strict=True))
+        if self.unseen == "global":
+            groups.append((np.arange(n_tasks), *keep_features(self, 1)))
+        return groups
+
+    def _fit_models(self, regressors: Sequence[Any], parts: Sequence[TaskRows]) -> list[Any]:
+        """A regressor for each group, then others; return those that are of no group."""
+        models = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_regressor)(one, own.inputs, own.target, own.weights, own.n_samples)
+            for one, own in zip(regressors, parts, strict=True)
+        )
+        self.regressors_, rest = models[: self.n_groups_], models[self.n_groups_ :]
+        if self.unseen == "global":
+            self.global_regressor_ = rest.pop(0)
+        return list(rest)
 
     def _fit_levels(
         self,
         template: FeatureAggregator | None,
         rows: TaskRows,
         told: Crosswise | None,
-        units: Units,
         trust: FloatArray,
     ) -> None:
         """A regressor for each group and, where trust is not full, one for each member.
 
         They learn from targets about the levels of their tasks.
         """
-        everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
-        target = rows.target - units.level
-        turned = target + stacked(told, self.partition_)[rows.index]
-        self.features_ = self._features_within(template, rows)
-        parts = [
-            (who, reduced(features, rows.inputs), turned)
-            for who, features in zip(self.partition_.groups, self.features_, strict=True)
-        ]
-        mixes = self.head == "levels"
-        single = np.flatnonzero(trust < 1.0) if mixes else np.empty(0, dtype=np.intp)
-        parts += [(np.array([task]), rows.inputs, target) for task in single]
-        if self.unseen == "global":
-            of_all = target + stacked(told, everybody)[rows.index]
-            parts.append((np.arange(rows.n_tasks), rows.inputs, of_all))
+        groups = self._begin_groups(template, rows)
+        level = units_of_rows(rows, np.arange(rows.index.size)).level
+        own = level[np.array([mine[0] for mine in rows.rows])]
+        single = np.flatnonzero(trust < 1.0)
+        alone = replace(rows, target=rows.target - level)
+        together = replace(alone, target=alone.target + stacked(told, self.partition_)[rows.index])
+        parts = []
+        for number, (who, features) in enumerate(groups):
+            if number == self.n_groups_:  # one group of all tasks
+                everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
+                target = alone.target + stacked(told, everybody)[rows.index]
+                together = replace(alone, target=target)
+            part = together.of_tasks(who)
+            parts.append(replace(part, inputs=reduced(features, part.inputs)))
+        parts += [alone.of_tasks(single[[at]]) for at in range(single.size)]
         # A task that is too small for the regressor has its level.
         is_lost = np.zeros(rows.n_tasks, dtype=bool) if told is None else told.counts == 0.0
-        models = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_regressor)(
-                DummyRegressor() if is_lost[who].all() else self.regressor,
-                *learnt(rows, table, values, np.flatnonzero(np.isin(rows.index, who))),
-            )
-            for who, table, values in parts
-        )
-        own = units.level[np.array([mine[0] for mine in rows.rows])]
-        self.offsets_, heights = np.zeros(rows.n_tasks), []
-        groups = [*range(self.n_groups_), *([-1] if self.unseen == "global" else [])]
-        for group in groups:
-            who, table, _ = parts[group]
+        whose = [*(who for who, _ in groups), *single[:, None]]
+        regressors = [DummyRegressor() if is_lost[who].all() else self.regressor for who in whose]
+        self._singles = SingleModels(single, self._fit_models(regressors, parts))
+        heights: list[float] = []
+        models = [*self.regressors_, *([self.global_regressor_] if self.unseen == "global" else [])]
+        for (who, _), part, model in zip(groups, parts, models, strict=False):
             if who.size == 1:
                 heights.append(float(own[who[0]]))
                 continue
-            kept = np.isin(np.arange(rows.n_tasks), who)
-            mine = np.flatnonzero(kept[rows.index])
-            left = rows.target[mine] - _told(models[group], table[mine])
-            rest = replace(rows.take(mine, kept), target=left)
+            left = rows.of_tasks(who).target - _said(model, part.inputs)
             # Nothing but levels: what inputs say is gone.
-            found = random_intercepts(rest.summaries(np.empty((left.size, 0))))
+            rest = replace(part, target=left, inputs=np.empty((left.size, 0)))
+            found = random_intercepts(rest.summaries())
             heights.append(found.intercept)
-            if group >= 0:
+            if len(heights) <= self.n_groups_:
                 self.offsets_[who] = found.values
-        self.regressors_ = models[: self.n_groups_]
-        self._singles = SingleModels(single, models[self.n_groups_ :][: single.size])
-        self._levels = TaskLevels(np.array(heights), own)
-        self.trust_ = trust if mixes else np.ones(rows.n_tasks)
-        self._added = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
-        self._centre = np.nan_to_num(rows.mean_inputs())
-        if self.unseen == "global":
-            self.global_regressor_ = models[-1]
-        if self.unseen == "nearest":
-            self._nearest = Nearest.of(rows, self.labels_)
-
-    def _features_within(
-        self, template: FeatureAggregator | None, rows: TaskRows
-    ) -> list[FeatureAggregator]:
-        """Phase II of each group, where there is one."""
-        kept = keep_features(self, self.n_groups_)
-        if template is not None:
-            template = clone(template)
-            check.copy_input_names(self, template)
-            kept = [copy.deepcopy(template) for _ in kept]
-            for group, features in enumerate(kept):
-                own = rows.take(np.arange(rows.index.size), self.labels_ == group)
-                merge_features_within(own, features)
-        return kept
+        self._levels, self.trust_ = TaskLevels(np.array(heights), own), trust
 
     @one_thread()
     def _fit_targets(
         self,
-        template: TargetAggregator | None,
+        aggregator: TargetAggregator,
+        rule: Rule,
         sample: check.Sample,
         rows: TaskRows,
         groups: Any,
         *,
         short: bool,
-    ) -> TargetAggregator:
-        aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
-        rule = _read_rule(aggregator, aggregator.regressor, shrinks=self.head == "levels")
+    ) -> None:
+        """Choose the limit, where none is given, and merge."""
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        check.copy_input_names(self, aggregator)
-        rule = self._with_graph(aggregator, rule, rows)
         curve = choice = None
         if limit is None and short:
             check.refuse_unasked(rule.wishes, rows.n_tasks)
@@ -899,85 +814,65 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             )
             limit = PREFERRED if choice is None else choice.max_loss
             curve = None if choice is None else choice.curve
-        fits = rows.fits(rule)
-        problem = pose(rule, fits.space(), fits.variance)
+        problem = pose(rule, rows.space(), rows.variance)
         unit = float(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
-        counts = np.array([summary.weight for summary in rows.summaries()])
+        counts = np.bincount(rows.index, rows.weights, rows.n_tasks)
         self._pooled = PooledEvidence(
             copy.deepcopy(problem.space),  # type: ignore[arg-type]
             1.0 + 1.0 / counts,
             unit if aggregator.scale == "standard" else 1.0,
         )
-        if template is None:
+        if self.targets == "passthrough":
             leave_apart(aggregator, rows.n_tasks)
         else:
             settle(aggregator, problem, limit, self._names)
             keep_price(aggregator, rule, choice)
         aggregator.cv_curve_ = curve
-        return aggregator
+        self.targets_ = aggregator
 
     def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
         """Features, offsets and a regressor for each group, then slopes of each task's own."""
-        kept = keep_features(self, self.n_groups_)
-        if template is not None:
-            template = clone(template)
-            check.copy_input_names(self, template)
-            kept = [copy.deepcopy(template) for _ in kept]
-        model, variance = None, None
+        groups = self._begin_groups(template, rows)
+        model, parts = None, []
         if self.head == "levels":
             with one_thread():
                 model = MixedRows.of(rows)
-                variance = model.estimate(self.labels_)
-        fitted = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_pooled_group)(
-                rows.take(np.arange(rows.index.size), self.labels_ == group),
-                features,
-                self.regressor,
-                aggregate=template is not None,
-                like=model,
-                variance=variance,
-            )
-            for group, features in enumerate(kept)
-        )
-        self.features_ = [group.features for group in fitted]
-        self.regressors_ = [group.regressor for group in fitted]
-        self.offsets_ = np.empty(rows.n_tasks)
-        for members, group in zip(self.partition_.groups, fitted, strict=True):
-            self.offsets_[members] = group.offsets
-        self._added = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
-        self.trust_, self._centre = np.ones(rows.n_tasks), rows.mean_inputs()
-        if model is not None and variance is not None:
-            self._add_slopes(rows, model, variance)
-        if self.unseen == "global":
-            identity = keep_features(self, 1)[0]
-            if model is not None:
-                variance = model.estimate(np.zeros(rows.n_tasks, dtype=np.intp))
-            everybody = fit_pooled_group(
-                rows, identity, self.regressor, aggregate=False, like=model, variance=variance
-            )
-            self.global_regressor_ = everybody.regressor
-        if self.unseen == "nearest":
-            self._nearest = Nearest.of(rows, self.labels_)
-
-    def _add_slopes(self, rows: TaskRows, model: MixedRows, variance: FloatArray) -> None:
-        """Offsets and slopes of each task's own, from what the regressor of its group leaves."""
-        left = np.empty(rows.target.size)
-        of_row = self.labels_[rows.index]
+                variance = estimate(model.moments, self.labels_)
+        for number, (who, features) in enumerate(groups):
+            part, of_all = rows.of_tasks(who), number == self.n_groups_
+            own = replace(part, inputs=reduced(features, part.inputs))
+            with one_thread():
+                if model is None:
+                    offsets = random_intercepts(own.summaries()).values
+                    added = offsets[part.index]
+                    if not of_all:
+                        self.offsets_[who] = offsets
+                else:
+                    together = np.zeros(who.size, dtype=np.intp)
+                    drawn_with = estimate(model.moments, together) if of_all else variance
+                    added = model.added_in_group(part, drawn_with, features.partition_)
+            parts.append(replace(own, target=part.target - added))
+        self._fit_models([self.regressor] * len(parts), parts)
+        if model is None:
+            return
+        # Offsets and slopes of each task's own, from what the regressor of its group leaves.
+        left, of_row = np.empty(rows.target.size), self.labels_[rows.index]
         for group in range(self.n_groups_):
             at = of_row == group
             left[at] = rows.target[at] - self._predict_group(group, rows.inputs[at])
         with one_thread():
             rest = MixedRows.of(replace(rows, target=left), model._replace(level=0.0))
-            own, self.trust_ = rest.added(self.labels_, variance)
-        self._added = own[:, 1:] / model.units.scale
+            drawn = Drawn.of(rest.moments, variance, labels=self.labels_)
+            coef, self.trust_ = drawn.alone, drawn.trust
+        self._added = coef[:, 1:] / model.units.scale
         about = self._centre - model.units.mean
-        self.offsets_ = own[:, 0] + np.einsum("ij,ij->i", about, self._added)
+        self.offsets_ = coef[:, 0] + np.einsum("ij,ij->i", about, self._added)
 
     def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:
         """What a group's model says; -1 is the one of all tasks."""
         regressor = self.global_regressor_ if group < 0 else self.regressors_[group]
         columns = inputs if group < 0 else reduced(self.features_[group], inputs)
-        told = _told(regressor, columns)
+        told = _said(regressor, columns)
         return told if self._levels is None else self._levels.group[group] + told
 
 
@@ -987,43 +882,11 @@ def _as_served(table: FloatArray, grid: FloatArray, n_groups: FloatArray) -> tup
     return replace(curve, chosen=middle_of_best(curve)), 0
 
 
-def _told(regressor: Any, inputs: FloatArray) -> FloatArray:
+def _said(regressor: Any, inputs: FloatArray) -> FloatArray:
     """What a model says of some rows."""
     means = np.asarray(regressor.predict(inputs)).reshape(-1, 1)
     check.require_finite_prediction(means, [regressor])
     return means[:, 0]
-
-
-def _read_rule(aggregator: Any, judge: Any, *, shrinks: bool = False) -> Rule:
-    """The rule for tasks with rows of their own; refuses what means nothing without pairs of rows.
-
-    Without the graph, which may be a function of the tasks.
-    """
-    if check.read_criterion(aggregator.criterion, TARGET_CRITERIA).for_means:
-        check.refuse_option(
-            "criterion",
-            aggregator.criterion,
-            "averages targets over common rows, which tasks with rows of their own do not have,",
-            "use criterion='risk'",
-        )
-    rule = read_rule(aggregator, judge, refits=True, tempers=(float(shrinks),))
-    check.require_flag(aggregator.flip, "flip")
-    if aggregator.scale == "none":
-        check.refuse_option(
-            "scale",
-            "none",
-            "would give a group one intercept, and tasks keep an offset of their own",
-            "use 'standard' or 'center'",
-        )
-    missing = "is not available"
-    if aggregator.flip:
-        check.refuse_option("flip", True, missing, "turn those targets round yourself")
-    if aggregator.guard is not None:
-        check.refuse_option("guard", aggregator.guard, missing, "use guard=None, and head='levels'")
-    if rule.solver == "ridge":
-        alone = "use regressor=None: tasks without degrees of freedom of their own may merge"
-        check.refuse_option("regressor", aggregator.regressor, missing, alone)
-    return rule
 
 
 def _are_short(tasks: TaskRows, *, chosen: bool) -> bool:
@@ -1035,7 +898,8 @@ def _are_short(tasks: TaskRows, *, chosen: bool) -> bool:
     # The rank is worked out where the number of features alone does not settle it.
     if n_rows - n_features - tasks.n_tasks > check.SPARE:
         return False
-    rank = int(np.asarray(tasks.pooled().rank)[0])
+    together = tasks.space([[0], range(1, tasks.n_tasks)]).evidence(0, np.array([1])).after
+    rank = int(np.asarray(together.rank)[0])
     if n_rows - rank - tasks.n_tasks > check.SPARE:
         return False
     check.keep_apart(n_rows, n_features, rank, tasks.n_tasks, chosen=chosen)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -22,18 +24,18 @@ from sklearn.linear_model import LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._threads import one_thread
 from ctfa.core import progress
-from ctfa.core.confounds import Lines
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.members import best_weight
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import AS_IT_IS, Factors
 from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.tasks.out_of_fold import OutOfFold
+from ctfa.core.tasks.out_of_fold import Crosswise, OutOfFold
 from ctfa.core.tasks.shared import SharedInputs, observed_moments
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import FloatArray, IntArray
 
 Split = tuple[IntArray, IntArray]
+Table = TypeVar("Table", OutOfFold, Crosswise)
 
 #: Folds that a number of them is lowered to: of four each target is fitted ten times.
 MOST_FOLDS = 4
@@ -129,52 +131,60 @@ def is_least_squares(regressor: Any) -> bool:
     return bool(same and regressor.fit_intercept and not regressor.positive)
 
 
+#: A fit that says something.
+Job = tuple[Callable[..., FloatArray], tuple[Any, ...]]
+#: Inputs, target, weights, and how many rows these stand for.
+Rows = tuple[FloatArray, FloatArray, FloatArray | None, int | None]
+
+
+def fit_and_ask(regressor: Any, own: Rows, inputs: FloatArray, raises: bool = False) -> FloatArray:
+    """Predictions of a fresh model; if nothing ``raises``, NaN where it has too few rows."""
+    try:
+        model = fit_regressor(regressor, *own)
+        try:
+            told = np.asarray(model.predict(inputs), dtype=float).reshape(-1)
+        except ValueError as error:
+            check.refuse_judgement(model, str(error), error)
+        check.require_finite_judgement(told, model)
+    except ValueError:
+        if raises:
+            raise
+        return np.full(len(inputs), np.nan)
+    return told
+
+
 class Learnt(NamedTuple):
-    """Rows that models learn from, as they are handed to them, and the units of targets there."""
+    """Rows that models learn from and rows that they are asked about, in the units of the first."""
 
     inputs: FloatArray
     values: FloatArray  # (n, L): in standard units, NaN where missing
     weights: FloatArray | None
     n_samples: int | None
-    level: FloatArray  # (L,)
     scale: FloatArray  # (L,)
-    of_inputs: Lines | None
-    of_targets: Lines | None
+    asked: FloatArray  # inputs of the other rows, as models that learned here take them
+    levels: FloatArray  # (m, L): what is said of these without inputs
 
     @classmethod
-    def of(cls, tasks: SharedInputs, rows: IntArray, rule: Rule) -> Learnt:
+    def of(cls, tasks: SharedInputs, rule: Rule, train: IntArray, test: IntArray) -> Learnt:
         """Nothing of what is here depends on any other row."""
-        left = tasks.take(rows).left
+        left = tasks.take(train).left
         sample, values = left.sample, left.values
         _, row_scale = row_scales(len(values), sample.weights, sample.n_samples)
         level, spread = observed_moments(values, np.isnan(values), row_scale)
-        scale = np.where(spread > 0.0, spread, 1.0) if rule.scale == "standard" else None
-        scale = np.ones(level.size) if scale is None else scale
-        units = (values - level) / scale
+        scale = np.ones(level.size)
+        if rule.scale == "standard":
+            scale = np.where(spread > 0.0, spread, 1.0)
+        asked, levels = tasks.sample.inputs[test], np.repeat(level[None], test.size, axis=0)
+        if left.inputs is not None and left.targets is not None:
+            columns = tasks.sample.confounds[test]
+            asked, levels = asked - left.inputs.at(columns), left.targets.at(columns) + level
         known = sample.weights, sample.n_samples
-        return cls(sample.inputs, units, *known, level, scale, left.inputs, left.targets)
+        return cls(sample.inputs, (values - level) / scale, *known, scale, asked, levels)
 
-    def levels(self, columns: FloatArray | None, n_rows: int) -> FloatArray:
-        """What is said of other rows without inputs."""
-        if columns is None or self.of_targets is None:
-            return np.repeat(self.level[None], n_rows, axis=0)
-        return np.asarray(self.of_targets.at(columns) + self.level)
-
-    def rows(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
-        """Inputs of other rows, as models that learned here take them."""
-        if columns is None or self.of_inputs is None:
-            return inputs
-        return np.asarray(inputs - self.of_inputs.at(columns))
-
-    def fit(self, regressor: Any, target: FloatArray, rows: FloatArray) -> FloatArray:
+    def job(self, regressor: Any, target: FloatArray) -> Job:
         """What a model of a target in these units says of other rows."""
-        model = fit_regressor(regressor, self.inputs, target, self.weights, self.n_samples)
-        try:
-            told = np.asarray(model.predict(rows), dtype=float).reshape(-1)
-        except ValueError as error:
-            check.refuse_judgement(model, str(error), error)
-        check.require_finite_judgement(told, model)
-        return told
+        own = self.inputs, target, self.weights, self.n_samples
+        return fit_and_ask, (regressor, own, self.asked, True)
 
 
 def fewer_folds(cv: Any) -> Any:
@@ -186,11 +196,7 @@ class Stop(Exception):
     """Asked to stop before all fits were done."""
 
 
-def run(
-    jobs: Sequence[tuple[Callable[..., FloatArray], tuple[Any, ...]]],
-    name: str,
-    n_jobs: int | None,
-) -> list[FloatArray]:
+def run(jobs: Sequence[Job], name: str, n_jobs: int | None) -> list[FloatArray]:
     """Do fits one after the other or ``n_jobs`` at once; their number is told before the first."""
     stage = f"{len(jobs)} fits of {name}"
     at_once = min(effective_n_jobs(n_jobs), len(jobs))
@@ -223,66 +229,69 @@ def out_of_fold(
 
     Rows that no fold leaves out are told of by nobody and left out here.
     """
-    n_rows, n_targets = tasks.values.shape
-    left_out = first_fold(splits, n_rows)
-    asked, pairs = asked_of(splits, chooses=chooses)
-    told, level = _tell(regressor, tasks, rule, asked, n_jobs)
 
-    whole = np.full((2, n_rows, n_targets), np.nan)
-    for fold, (_, test) in enumerate(splits):
-        own = left_out[test] == fold
-        whole[0][test[own]], whole[1][test[own]] = level[fold][own], told[fold][own]
-    seen = left_out >= 0
-    folds = [
-        _divided(tasks, splits, fold, pairs, asked, told, level, units)
-        for fold in range(len(splits))
-    ]
-    return _table(tasks, np.flatnonzero(seen), whole[0][seen], whole[1][seen], units, folds)
+    def ask(train: IntArray, test: IntArray) -> tuple[list[Job], Callable[..., OutOfFold]]:
+        learnt, values = Learnt.of(tasks, rule, train, test), tasks.values[test]
+        weights = None if tasks.sample.weights is None else tasks.sample.weights[test]
+
+        def table(done: Sequence[FloatArray]) -> OutOfFold:
+            told = learnt.levels + np.column_stack(done) * learnt.scale
+            return OutOfFold(values, learnt.levels, told, weights, tasks.weights, place=test)
+
+        return [learnt.job(regressor, target) for target in learnt.values.T], table
+
+    n_rows, name = len(tasks.values), check.called(regressor)
+    return told_of_folds(ask, splits, n_rows, units, name, n_jobs, chooses=chooses)
 
 
-def asked_of(
-    splits: Sequence[Split], *, chooses: bool
-) -> tuple[list[Split], list[tuple[int, int]]]:
-    """Rows to learn from and to be asked for every fold, then for every pair of which one chooses.
-
-    And these pairs of folds.
-    """
-    asked = [(train, test) for train, test in splits]
-    pairs: list[tuple[int, int]] = []
-    if chooses:
-        pairs = [
-            (a, b)
-            for a, b in combinations(range(len(splits)), 2)
-            if np.intersect1d(splits[a][0], splits[b][0]).size >= 2
-        ]
-    for a, b in pairs:
-        both = np.intersect1d(splits[a][0], splits[b][0])
-        # Of each of the two, rows that the other learns from.
-        rest = [np.intersect1d(splits[one][1], splits[other][0]) for one, other in ((a, b), (b, a))]
-        asked.append((both, np.concatenate(rest)))
-    return asked, pairs
-
-
-def told_without(
-    fold: int,
+def told_of_folds(
+    ask: Callable[[IntArray, IntArray], tuple[list[Job], Callable[..., Table]]],
     splits: Sequence[Split],
-    pairs: Sequence[tuple[int, int]],
-    asked: Sequence[Split],
     n_rows: int,
-) -> Iterator[tuple[int, BoolArray]]:
-    """Which of the asked have seen neither a fold nor their rows, and which of these to believe.
+    units: FloatArray,
+    name: str,
+    n_jobs: int | None,
+    *,
+    chooses: bool,
+) -> Table:
+    """What models say of the rows of the folds that they were fitted without.
 
-    Each row that the fold learns from is told of once.
+    ``ask`` gives fits to the rows of the first side of a split, which then say something of those
+    of the second, and what makes a table of what they have said. Rows to find the groups of a fold
+    on are told of by models that have seen neither: those of pairs of folds, each row once.
     """
-    is_told = np.zeros(n_rows, dtype=bool)
-    for at, pair in enumerate(pairs, start=len(splits)):
-        if fold not in pair:
-            continue
-        (other,) = set(pair) - {fold}
-        rows = asked[at][1]
-        mine = np.isin(rows, splits[other][1]) & np.isin(rows, splits[fold][0]) & ~is_told[rows]
-        is_told[rows[mine]] = True
-        yield at, mine
+    asked: list[Split] = [(train, test) for train, test in splits]
+    parts: list[list[tuple[int, IntArray]]] = [[] for _ in splits]
+    for a, b in combinations(range(len(splits)), 2) if chooses else ():
+        both = np.intersect1d(splits[a][0], splits[b][0])
+        if both.size >= 2:
+            # Of each of the two, rows that the other learns from.
+            of_a = np.intersect1d(splits[a][1], splits[b][0])
+            of_b = np.intersect1d(splits[b][1], splits[a][0])
+            parts[b].append((len(asked), np.arange(of_a.size)))
+            parts[a].append((len(asked), of_a.size + np.arange(of_b.size)))
+            asked.append((both, np.concatenate((of_a, of_b))))
+    each = [ask(train, test) for train, test in asked]
+    done = iter(run([job for jobs, _ in each for job in jobs], name, n_jobs))
+    told = [table([next(done) for _ in jobs]) for jobs, table in each]
+
+    folds = []
+    for fold, judges in enumerate(told[: len(splits)]):
+        known, is_told = [], np.zeros(n_rows, dtype=bool)
+        for at, own in parts[fold]:
+            rows = asked[at][1][own]
+            known.append((told[at], own[~is_told[rows]]))
+            is_told[rows] = True
+        learnt = type(judges).together(known) if known else None
+        if learnt is not None and (len(learnt.values) < 2 or not len(judges.values)):
+            learnt = None
+        folds.append((learnt, replace(judges, units=units)))
+    left_out = first_fold(splits, n_rows)
+    whole = [
+        (one, left_out[test] == k)
+        for k, (one, (_, test)) in enumerate(zip(told, splits, strict=False))
+    ]
+    return replace(type(told[0]).together(whole), units=units, folds=folds)
 
 
 def first_fold(splits: Sequence[Split], n_rows: int) -> IntArray:
@@ -291,69 +300,6 @@ def first_fold(splits: Sequence[Split], n_rows: int) -> IntArray:
     for fold in reversed(range(len(splits))):
         found[splits[fold][1]] = fold
     return found
-
-
-def _tell(
-    regressor: Any,
-    tasks: SharedInputs,
-    rule: Rule,
-    asked: Sequence[Split],
-    n_jobs: int | None,
-) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Predictions ``(rows, L)`` of each job, and the levels of the same rows."""
-    sample, n_targets = tasks.sample, tasks.n_tasks
-    levels, jobs, units = [], [], []
-    for train, test in asked:
-        learnt = Learnt.of(tasks, train, rule)
-        columns = _columns(tasks, test)
-        rows = learnt.rows(sample.inputs[test], columns)
-        levels.append(learnt.levels(columns, test.size))
-        units.append(learnt.scale)
-        jobs += [(learnt.fit, (regressor, target, rows)) for target in learnt.values.T]
-    done = run(jobs, check.called(regressor), n_jobs)
-    told = [
-        level + np.column_stack(done[at * n_targets : (at + 1) * n_targets]) * scale
-        for at, (level, scale) in enumerate(zip(levels, units, strict=True))
-    ]
-    return told, levels
-
-
-def _divided(
-    tasks: SharedInputs,
-    splits: Sequence[Split],
-    fold: int,
-    pairs: Sequence[tuple[int, int]],
-    asked: Sequence[Split],
-    told: Sequence[FloatArray],
-    level: Sequence[FloatArray],
-    units: FloatArray,
-) -> tuple[OutOfFold | None, OutOfFold]:
-    """Rows to find groups on, told of by models that have not seen the fold, and those of it."""
-    n_rows, n_targets = tasks.values.shape
-    known = np.full((2, n_rows, n_targets), np.nan)
-    is_told = np.zeros(n_rows, dtype=bool)
-    for at, mine in told_without(fold, splits, pairs, asked, n_rows):
-        rows = asked[at][1][mine]
-        known[0][rows], known[1][rows] = level[at][mine], told[at][mine]
-        is_told[rows] = True
-    rows = np.flatnonzero(is_told)
-    test = splits[fold][1]
-    asked_now = _table(tasks, test, level[fold], told[fold], units)
-    if rows.size < 2:
-        return None, asked_now
-    return _table(tasks, rows, known[0][rows], known[1][rows], None), asked_now
-
-
-def _table(
-    tasks: SharedInputs,
-    rows: IntArray,
-    level: FloatArray,
-    told: FloatArray,
-    units: FloatArray | None,
-    folds: Sequence[Any] = (),
-) -> OutOfFold:
-    weights = None if tasks.sample.weights is None else tasks.sample.weights[rows]
-    return OutOfFold(tasks.values[rows], level, told, weights, tasks.weights, units, folds)
 
 
 class OnFolds(NamedTuple):
@@ -414,6 +360,10 @@ class OnFolds(NamedTuple):
         return np.asarray(np.einsum("al,bl,abfl->fl", parts, parts, self.products))
 
 
+#: A fit, and what puts that which it says into what members and their groups say of a fold.
+GroupFit = tuple[Job, Callable[..., None]]
+
+
 def groups_on_folds(
     regressor: Any,
     tasks: SharedInputs,
@@ -427,72 +377,73 @@ def groups_on_folds(
 
     Or the same groups in every fold, where these are given.
     """
-    points = [points] * len(folds) if isinstance(points, PathPoint) else points
-    jobs: list[Any] = []
-    found: list[tuple[int, _Group]] = []
-    for fold, ((train, test), point) in enumerate(zip(folds, points, strict=True)):
-        learnt = Learnt.of(tasks, train, rule)
-        rows = learnt.rows(tasks.sample.inputs[test], _columns(tasks, test))
+
+    def fits_of(fold: int, point: PathPoint) -> Iterator[GroupFit]:
+        learnt, asked = Learnt.of(tasks, rule, *folds[fold]), told.folds[fold][1]
         signs = np.ones(tasks.n_tasks) if point.signs is None else point.signs
         for members in point.partition.groups:
             if members.size > 1:
-                counts = None if tasks.weights is None else tasks.weights[members]
-                group = _Group(members, signs[members], learnt.scale[members], counts, rule.scale)
-                jobs.append((learnt.fit, (regressor, group.mean(learnt.values[:, members]), rows)))
-                found.append((fold, group))
-    done = run(jobs, check.called(regressor), n_jobs)
-    told_by = [[asked.told, asked.told.copy(), asked.told.copy()] for _, asked in told.folds]
-    for (fold, group), mean in zip(found, done, strict=True):
-        asked, (_, by_members, by_group) = told.folds[fold][1], told_by[fold]
-        by_group[:, group.members] = group.serve(asked, mean)
-        by_members[:, group.members] = group.serve(asked, group.mean_told(asked))
-    sums = [products_of(asked, told_by[fold]) for fold, (_, asked) in enumerate(told.folds)]
+                group = _mean_of_group(members, signs, tasks.weights)
+                serve = partial(_serve, asked, rule.scale, members, signs, learnt.scale, group)
+                yield learnt.job(regressor, group(learnt.values[:, members])), serve
+
+    points = [points] * len(folds) if isinstance(points, PathPoint) else points
+    return ask_groups(regressor, told, fits_of, points, n_jobs)
+
+
+def ask_groups(
+    regressor: Any,
+    told: OutOfFold | Crosswise,
+    fits_of: Callable[[int, PathPoint], Iterator[GroupFit]],
+    points: Sequence[PathPoint],
+    n_jobs: int | None,
+) -> OnFolds:
+    """Fit the groups of each fold, and hold what they say against what their members' models do."""
+    asked = [one for _, one in told.folds]
+    each = [(fold, *one) for fold, point in enumerate(points) for one in fits_of(fold, point)]
+    done = run([job for _, job, _ in each], check.called(regressor), n_jobs)
+    tables = [[one.alone, one.alone.copy(), one.alone.copy()] for one in asked]
+    for (fold, _, serve), said in zip(each, done, strict=True):
+        serve(tables[fold][1:], said)
+    sums = [one.products(three) for one, three in zip(asked, tables, strict=True)]
     weights, products = zip(*sums, strict=True)
-    return OnFolds(np.array(weights), np.stack(products, axis=2), told_by)
+    return OnFolds(np.array(weights), np.stack(products, axis=2), tables)
 
 
-class _Group(NamedTuple):
-    """A group that a fold has found, in its units."""
+def _mean_of_group(
+    members: IntArray, signs: FloatArray, weights: FloatArray | None
+) -> Callable[[FloatArray], FloatArray]:
+    """Mean over the members of a group that are observed in a row; NaN where none is."""
+    counts = np.ones(members.size) if weights is None else weights[members]
 
-    members: IntArray
-    signs: FloatArray
-    scales: FloatArray
-    counts: FloatArray | None
-    scale: str
-
-    def mean(self, units: FloatArray) -> FloatArray:
-        """Mean over the members observed in a row; NaN where none is."""
+    def mean(units: FloatArray) -> FloatArray:
         seen = ~np.isnan(units)
-        weight = seen * (1.0 if self.counts is None else self.counts)
-        total, turned = weight.sum(axis=1), np.where(seen, units, 0.0) * self.signs
+        weight = seen * counts
+        total, turned = weight.sum(axis=1), np.where(seen, units, 0.0) * signs[members]
         sums = (turned * weight).sum(axis=1)
         return np.where(total > 0.0, sums / np.where(total > 0.0, total, 1.0), np.nan)
 
-    def mean_told(self, asked: OutOfFold) -> FloatArray:
-        """Mean of what the members' own models say."""
-        told = asked.told[:, self.members] - asked.level[:, self.members]
-        return self.mean(told / self.scales)
-
-    def serve(self, asked: OutOfFold, mean: FloatArray) -> FloatArray:
-        """What a mean of the group says of each member; in raw units a group has one level."""
-        level = asked.level[:, self.members]
-        if self.scale == "none":
-            level = self.mean(level)[:, None] * self.signs
-        return np.asarray(level + mean[:, None] * self.signs * self.scales)
+    return mean
 
 
-def products_of(asked: OutOfFold, told: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Weights, and products of the errors of each two predictions, summed over the rows."""
-    seen = ~np.isnan(asked.values)
-    weight = np.where(seen, 1.0 if asked.rows is None else asked.rows[:, None], 0.0)
-    units = np.ones(asked.n_tasks) if asked.units is None else asked.units
-    errors = np.stack([np.where(seen, asked.values - one, 0.0) / units for one in told])
-    return weight.sum(axis=0), np.einsum("nl,anl,bnl->abl", weight, errors, errors)
-
-
-def _columns(tasks: SharedInputs, rows: IntArray) -> FloatArray | None:
-    """Confounds of some rows, where there are any."""
-    return None if tasks.sample.confounds is None else tasks.sample.confounds[rows]
+def _serve(
+    asked: OutOfFold,
+    scale: str,
+    members: IntArray,
+    signs: FloatArray,
+    scales: FloatArray,
+    mean: Callable[[FloatArray], FloatArray],
+    tables: Sequence[FloatArray],
+    said: FloatArray,
+) -> None:
+    """What the mean of members' models, and a model of their mean, say of each member."""
+    signs, scales = signs[members], scales[members]
+    level = asked.level[:, members]
+    by_members = mean((asked.told[:, members] - level) / scales)
+    if scale == "none":  # in raw units a group has one level
+        level = mean(level)[:, None] * signs
+    for table, one in zip(tables, (by_members, said), strict=True):
+        table[:, members] = level + one[:, None] * signs * scales
 
 
 def warn_stopped(instead: str) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import TINY, Criterion
 from ctfa.core.cut import without_rounding
 from ctfa.core.graph import NO_WISHES, Wishes
+from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -27,6 +28,7 @@ class Rule:
     solver: str = "ols"
     #: Penalties of ridge regression in the units of the inputs; None for those of the likelihood.
     penalties: tuple[float, ...] | None = None
+    judge: Any = None  # the regressor that judges by refits
     levels: bool = False  # whether groups serve members by levels on held-out rows
     flip: bool = False
     guarded: bool = False
@@ -102,15 +104,18 @@ def squared_errors(
     serve: Callable[[PathPoint], Iterable[FloatArray]],
     true: FloatArray,
     weight: FloatArray,
-    total: float,
-    square: float,
+    total: float | None = None,
+    square: float | None = None,
 ) -> FloatArray:
     """Mean squared error of what groups serve their members with, ``(points, tempers)``.
 
     ``serve`` gives predictions of the true values, an array for each temper; they count by their
     weights, which sum to ``total`` in units of the errors. ``square`` is the mean square of the
-    values as they were predicted: errors that its rounding tells apart are equal.
+    values as they were predicted, None for that of the true values: errors that its rounding tells
+    apart are equal.
     """
+    total = max(float(weight.sum()) if total is None else total, TINY)
+    square = float((weight * true**2).sum()) / total if square is None else square
     found: dict[bytes, list[float]] = {}
     keys = []
     for point in points:
@@ -124,3 +129,27 @@ def squared_errors(
         zip(found, without_rounding(np.array(list(found.values())), square), strict=True)
     )
     return np.array([settled[key] for key in keys])
+
+
+def mean_of(sums: FloatArray, count: FloatArray | float) -> FloatArray:
+    """Means where anybody counts; zero, the level alone, elsewhere."""
+    count = np.asarray(count)
+    return np.asarray(np.where(count > 0.0, sums / np.where(count > 0.0, count, 1.0), 0.0))
+
+
+def mean_by(
+    index: IntArray, values: FloatArray, weights: FloatArray | None, n_tasks: int
+) -> FloatArray:
+    """Mean over the rows of each task; zero for tasks without any."""
+    weight = np.ones(index.size) if weights is None else weights
+    sums: FloatArray = np.bincount(index, weight * values, n_tasks).astype(float)
+    return mean_of(sums, np.bincount(index, weight, n_tasks).astype(float))
+
+
+def sides_of(history: MergeHistory) -> Iterator[tuple[IntArray, IntArray]]:
+    """Members of the block and of the other of each merge, in the order in which merges came."""
+    members = {slot: np.array([slot]) for slot in range(history.n_variables)}
+    for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
+        first, second = members[block], members.pop(other)
+        members[block] = np.concatenate((first, second))
+        yield first, second

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeAlias
+from itertools import groupby
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ctfa.core.small_fits import RowMoments, Slopes, chunks, regress, summed
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
-from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
+from ctfa.core.tasks.base import Fold, PathPoint, Rule, sides_of, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Shares of the variance with which tasks were found to differ from their group, that a held-out
@@ -60,94 +61,13 @@ class OwnInputs(NamedTuple):
 
     def fits(self, rule: Rule, aggregate: str) -> OwnFits:
         """Ready to be merged, and to serve other rows."""
-        return OwnFits(rule, self.series, aggregate)
+        return fit_own(rule, self.series, aggregate)
 
     def spread(self, scale: str) -> FloatArray:
         """Units of the targets over all rows."""
         series = self.series
         alone = replace(series, values=series.values[:, -1:], has=series.has[:, :0])
         return alone.standardised(scale)[1].scales[:, -1]
-
-
-class OwnFits(NamedTuple):
-    """Tasks in the units they are merged in, and how groups serve their members."""
-
-    rule: Rule
-    series: Series
-    aggregate: str
-    variance: None = None
-
-    def fit(self) -> OwnFit:
-        """Fits of the tasks by any groups."""
-        return fit_own(self.rule, self.series, self.aggregate)
-
-    def space(self, *, overwrite: bool = False) -> Any:
-        """A fresh space of the tasks."""
-        rule, series = self.rule, self.series
-        if series.counts is not None and (rule.solver == "ridge" or not series.is_complete):
-            raise ValueError(
-                "rows that stand in for others have the moments that least squares on complete "
-                "series needs: gather the rows for ridge regression and for missing values."
-            )
-        if self.aggregate == "pool":
-            return _pooled_space(rule, series)
-        sizes = series.task_weights
-        if rule.solver != "ridge" and series.is_complete:
-            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
-        kind = PenalisedPairedSpace if rule.solver == "ridge" else GappyPairedSpace
-        every_column = rule.solver != "ridge" and rule.criterion.counts_columns
-        counts = None
-        if sizes is not None:
-            # Means are over counts of one or more where anybody is observed.
-            counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
-        return kind.of_series(
-            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
-        )
-
-    def errors(
-        self, points: Sequence[PathPoint], other: OwnInputs, tempers: Sequence[float]
-    ) -> FloatArray:
-        """Mean squared error of each point's groups at each temper, ``(points, tempers)``.
-
-        Over the rows where a task's target is observed; where nothing can be predicted its mean is.
-        """
-        fit, rows = self.fit(), other.series
-        target = rows.values[:, -1]
-        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-        counted = np.where(np.isnan(target), 0.0, weights)
-        if rows.task_weights is not None:
-            counted *= rows.task_weights[:, None]
-        weight = counted if other.unit is None else counted * other.unit[:, None] ** 2
-        total = max(float(counted.sum()), np.finfo(float).tiny)
-        level = fit.own.centre[:, -1:]  # not zero where series keep their levels
-
-        def serve(point: PathPoint) -> Iterator[FloatArray]:
-            for predicted in fit.predict(point.partition, rows, tempers):
-                yield np.where(np.isnan(predicted), level, predicted)
-
-        true = np.nan_to_num(target)
-        square = float((weight * true**2).sum()) / total
-        return squared_errors(points, serve, true, weight, total, square)
-
-
-def _pooled_space(rule: Rule, series: Series) -> Any:
-    if rule.solver != "ridge":
-        found = OwnRows.of(series)
-        tables = np.concatenate((found.inputs, found.target[:, None]), axis=1).swapaxes(1, 2)
-        totals = found.complete @ found.weight**2
-        return PooledSpace.of_centred(tables, found.n_rows, totals, series.task_weights)
-    weights = np.ones(series.n_rows) if series.weights is None else series.weights
-    rows, targets, own_weights = [], [], []
-    for values, has in zip(series.values, series.has, strict=True):
-        # Views where a task has everything: copies of all would be many times the data.
-        inputs = values[:-1] if has.all() else np.where(has[:, None], values[:-1], 0.0)
-        complete = ~(np.isnan(inputs).any(axis=0) | np.isnan(values[-1])) & (weights > 0.0)
-        kept = slice(None) if complete.all() else complete
-        rows.append(inputs[:, kept].T)
-        targets.append(values[-1, kept])
-        own_weights.append(weights[kept])
-    own = None if series.weights is None else own_weights
-    return PenalisedPooledSpace.of(rows, targets, row_weights=own)
 
 
 class OwnRows(NamedTuple):
@@ -190,14 +110,70 @@ class OwnRows(NamedTuple):
         return np.asarray(self.complete.sum(axis=1), dtype=float)
 
 
-class _TaskFits:
-    """Fits of tasks by any groups; kinds of these differ in ``squares`` and in ``predict``."""
+class OwnFits:
+    """Fits of tasks, in the units they are merged in, by any groups.
 
-    def __init__(self, series: Series, *, penalised: bool) -> None:
-        self.series, self.penalised = series, penalised
-        self.own = OwnRows.of(series)
-        self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
+    Kinds of these differ in how a group serves its members. ``squares`` are squared errors to
+    expect when groups serve their members alone: row by row those of fit, made larger for what a
+    fit has seen, NaN where a task or its group is not complete; their mean over the rows of a task
+    is its predicted risk. ``predict`` gives predictions ``(L, n)`` of the targets, one array for
+    each temper; NaN where impossible.
+    """
+
+    variance: None = None  # losses are measured as the space says
+    squares: Callable[[Partition], SquaredErrors]
+    predict: Callable[[Partition, Series, Sequence[float]], Iterator[FloatArray]]
+    #: With which tasks differ from what all of them have in common, over the noise, by input.
+    differences: Any
+    _space: Callable[[bool], Any]
+
+    def __init__(self, series: Series, *, penalised: bool, rule: Rule | None = None) -> None:
+        self.series, self.penalised, self.rule = series, penalised, rule
         self._drawn: dict[float, Drawn] = {}
+
+    @cached_property
+    def own(self) -> OwnRows:
+        """Complete rows of each task."""
+        return OwnRows.of(self.series)
+
+    @cached_property
+    def moments(self) -> RowMoments:
+        """Their sums of squares and products."""
+        return RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
+
+    def space(self, *, overwrite: bool = False) -> Any:
+        """A fresh space of the tasks."""
+        assert self.rule is not None
+        by_rows = self.rule.solver == "ridge" or not self.series.is_complete
+        if self.series.counts is not None and by_rows:
+            raise ValueError(
+                "rows that stand in for others have the moments that least squares on complete "
+                "series needs: gather the rows for ridge regression and for missing values."
+            )
+        return self._space(overwrite)
+
+    def errors(
+        self, points: Sequence[PathPoint], other: OwnInputs, tempers: Sequence[float]
+    ) -> FloatArray:
+        """Mean squared error of each point's groups at each temper, ``(points, tempers)``.
+
+        Over the rows where a task's target is observed; where nothing can be predicted its mean is.
+        """
+        rows = other.series
+        target = rows.values[:, -1]
+        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        counted = np.where(np.isnan(target), 0.0, weights)
+        if rows.task_weights is not None:
+            counted *= rows.task_weights[:, None]
+        weight = counted if other.unit is None else counted * other.unit[:, None] ** 2
+        level = self.own.centre[:, -1:]  # not zero where series keep their levels
+
+        def serve(point: PathPoint) -> Iterator[FloatArray]:
+            for predicted in self.predict(point.partition, rows, tempers):
+                yield np.where(np.isnan(predicted), level, predicted)
+
+        true = np.nan_to_num(target)
+        return squared_errors(points, serve, true, weight, float(counted.sum()))
 
     def drawn(self, temper: float) -> Drawn:
         """Tasks at a share of the variances with which all of them differ, in unit inputs.
@@ -206,23 +182,22 @@ class _TaskFits:
         shares of them.
         """
         if temper not in self._drawn:
-            self._drawn[temper] = Drawn.of(self._unit[0], temper * self.variance)
+            self._drawn[temper] = Drawn.of(self._unit[0], temper * self.differences)
         return self._drawn[temper]
-
-    @cached_property
-    def variance(self) -> FloatArray:
-        """With which tasks differ from what all of them have in common, over the noise."""
-        raise NotImplementedError
 
     @cached_property
     def _unit(self) -> tuple[RowMoments, FloatArray]:
         n_rows = self.moments.n_rows - self.series.n_spent
         return in_unit_inputs(self.moments._replace(n_rows=n_rows))
 
-    def steps(self, fitted: FloatArray, temper: float) -> tuple[FloatArray, FloatArray]:
-        """Coefficients ``(L, K)`` of what known models ``(L, n)`` leave of tasks; their trust."""
+    def steps(
+        self, partition: Partition, fitted: FloatArray, temper: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Coefficients ``(L, K)`` of what models of groups ``(L, n)`` leave; trust in these."""
         unit, drawn = self._unit[1], self.drawn(temper)
-        return drawn.own_of(self._left_by(fitted).moment / unit) / unit, drawn.trust
+        coef = drawn.own_of(self._left_by(fitted).moment / unit) / unit
+        alone = partition.sizes[partition.labels] == 1
+        return np.where(alone[:, None], 0.0, coef), np.where(alone, 1.0, drawn.trust)
 
     def _left_by(self, fitted: FloatArray) -> RowMoments:
         """Moments of what the groups leave, about its mean over the rows of each task."""
@@ -235,13 +210,35 @@ class _TaskFits:
             square=np.einsum("ln,ln->l", left, left),
         )
 
+    def added(self, partition: Partition, temper: float) -> FloatArray | None:
+        """What tasks add to coefficients that their group's rows have in common, ``(L, K)``."""
+        return None
+
     def take(self, tasks: IntArray) -> Self:
         """The same for some of the tasks."""
-        return type(self)(self.series.of_tasks(tasks), penalised=self.penalised)
+        return type(self)(self.series.of_tasks(tasks), penalised=self.penalised, rule=self.rule)
 
 
-class SharedFit(_TaskFits):
+class SharedFit(OwnFits):
     """Groups that share coefficients: their members' rows are stacked, each about its own means."""
+
+    def _space(self, overwrite: bool) -> Any:
+        assert self.rule is not None
+        series, own = self.series, self.own
+        if self.rule.solver != "ridge":
+            tables = np.concatenate((own.inputs, own.target[:, None]), axis=1).swapaxes(1, 2)
+            totals = own.complete @ own.weight**2
+            return PooledSpace.of_centred(tables, own.n_rows, totals, series.task_weights)
+        rows, targets, kept_rows = [], [], []
+        for values, has, complete in zip(series.values, series.has, own.complete, strict=True):
+            # Views where a task has everything: copies of all would be many times the data.
+            inputs = values[:-1] if has.all() else np.where(has[:, None], values[:-1], 0.0)
+            kept = slice(None) if complete.all() else complete
+            rows.append(inputs[:, kept].T)
+            targets.append(values[-1, kept])
+            kept_rows.append(kept)
+        weights = None if series.weights is None else [series.weights[kept] for kept in kept_rows]
+        return PenalisedPooledSpace.of(rows, targets, row_weights=weights)
 
     def squares(self, partition: Partition) -> SquaredErrors:
         """As generalised cross-validation has them, over ``(1 - leverage/n)^2``.
@@ -285,13 +282,13 @@ class SharedFit(_TaskFits):
             yield np.einsum("lkn,lk->ln", inputs, coef) + level
 
     @cached_property
-    def variance(self) -> FloatArray:
+    def differences(self) -> FloatArray:
         """About coefficients in common of all tasks."""
         everybody = np.zeros(self.series.n_tasks, dtype=np.intp)
         return estimate(self._unit[0], everybody)
 
     def added(self, partition: Partition, temper: float) -> FloatArray:
-        """What tasks add to coefficients that their group's rows have in common, ``(L, K)``."""
+        """From variances of all tasks, about generalised least squares of the group."""
         groups, some, labels = partition.merged
         added = np.zeros(self.moments.moment.shape)
         if temper == 0.0 or not groups.size:
@@ -318,8 +315,24 @@ class SharedFit(_TaskFits):
         return coef
 
 
-class AveragedFit(_TaskFits):
+class AveragedFit(OwnFits):
     """Groups that are averaged: the mean target is fitted to the mean inputs, slot by slot."""
+
+    def _space(self, overwrite: bool) -> Any:
+        assert self.rule is not None
+        series, ridge = self.series, self.rule.solver == "ridge"
+        sizes = series.task_weights
+        if not ridge and series.is_complete:
+            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
+        counts = None
+        if sizes is not None:
+            # Means are over counts of one or more where anybody is observed.
+            counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
+        kind = PenalisedPairedSpace if ridge else GappyPairedSpace
+        every_column = not ridge and self.rule.criterion.counts_columns
+        return kind.of_series(
+            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
+        )
 
     def squares(self, partition: Partition) -> SquaredErrors:
         """A member errs by its difference from the mean, and by what the fit leaves of the mean.
@@ -370,7 +383,7 @@ class AveragedFit(_TaskFits):
             yield served + np.where(np.isnan(moved), 0.0, moved)
 
     @cached_property
-    def variance(self) -> FloatArray:
+    def differences(self) -> FloatArray:
         """About the mean of all tasks."""
         everybody = Partition(np.zeros(self.series.n_tasks, dtype=np.intp))
         model = self._fit_means(everybody)
@@ -394,46 +407,34 @@ class AveragedFit(_TaskFits):
         return np.asarray(served[partition.labels])
 
 
-#: Fits of tasks by any groups. ``squares`` are squared errors to expect when groups serve their
-#: members alone: row by row those of fit, made larger for what a fit has seen, NaN where a task or
-#: its group is not complete; their mean over the rows of a task is its predicted risk. ``predict``
-#: gives predictions ``(L, n)`` of the targets, one array a temper; NaN where impossible.
-OwnFit: TypeAlias = SharedFit | AveragedFit
-
-
-def fit_own(rule: Rule, series: Series, aggregate: str) -> OwnFit:
-    """Fits of tasks, in the units they are merged in, by any groups."""
+def fit_own(rule: Rule | None, series: Series, aggregate: str) -> OwnFits:
+    """Fits of tasks, in the units they are merged in, by any groups; without a rule to serve."""
     kind = AveragedFit if aggregate == "mean" else SharedFit
-    return kind(series, penalised=rule.penalised)
+    return kind(series, penalised=rule is not None and rule.penalised, rule=rule)
 
 
 def mean_series(series: Series, partition: Partition) -> Series:
-    """Series of the groups: row by row the mean of the members observed there, by weight."""
-    shape = (partition.n_groups, series.n_slots + 1, series.n_rows)
-    values = np.empty(shape)
-    weights, order = series.task_weights, np.argsort(partition.labels, kind="stable")
-    labels, own = partition.labels[order], None if weights is None else weights[order]
-    for slots in chunks(shape[1], series.n_tasks * series.n_rows):
-        values[:, slots] = _observed_mean(series.values[order, slots], labels, partition.sizes, own)
+    """Series of the groups: row by row the mean of the members observed there, by weight.
+
+    NaN where none of them is.
+    """
+    values = np.empty((partition.n_groups, series.n_slots + 1, series.n_rows))
+    order = np.argsort(partition.labels, kind="stable")
+    labels, sizes = partition.labels[order], partition.sizes[:, None, None]
+    own = np.ones(order.size) if series.task_weights is None else series.task_weights[order]
+    for slots in chunks(values.shape[1], series.n_tasks * series.n_rows):
+        part = series.values[order, slots]
+        gaps = np.isnan(part)
+        if series.task_weights is None and not gaps.any():
+            values[:, slots] = summed(part, labels) / sizes
+            continue
+        sums = summed(np.where(gaps, 0.0, part * own[:, None, None]), labels)
+        counts = summed(np.where(gaps, 0.0, own[:, None, None]), labels)
+        mean = sums / np.where(counts > 0.0, counts, 1.0)
+        values[:, slots] = np.where(counts > 0.0, mean, np.nan)
     has = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(has, partition.labels, series.has)
     return Series(values, has, series.weights, counts=series.counts)
-
-
-def _observed_mean(
-    values: FloatArray, labels: IntArray, sizes: IntArray, weights: FloatArray | None
-) -> FloatArray:
-    """Mean over the observed members of each group, ``(L, K, n) -> (groups, K, n)``.
-
-    NaN without any; ``labels`` ascend.
-    """
-    gaps = np.isnan(values)
-    if weights is None and not gaps.any():
-        return np.asarray(summed(values, labels) / sizes[:, None, None])
-    own = np.ones((labels.size, 1, 1)) if weights is None else weights[:, None, None]
-    sums = summed(np.where(gaps, 0.0, values * own), labels)
-    counts = summed(np.where(gaps, 0.0, own), labels)
-    return np.where(counts > 0.0, sums / np.where(counts > 0.0, counts, 1.0), np.nan)
 
 
 def mean_inputs(rows: Series, has: BoolArray, partition: Partition) -> Series:
@@ -465,7 +466,10 @@ def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Part
     at a time: what fits need is many times the data.
     """
     value, error = np.zeros((2, series.n_tasks))
-    for groups in _batches(partition):
+    merged = [group for group in partition.groups if group.size > 1]
+    before = np.cumsum([0, *(group.size for group in merged)]).tolist()
+    at_once = groupby(zip(before, merged, strict=False), lambda one: one[0] // TASKS_AT_ONCE)
+    for groups in ([group for _, group in batch] for _, batch in at_once):
         tasks = np.concatenate(groups)
         part = fit_own(rule, series.of_tasks(tasks), aggregate)
         labels = np.repeat(np.arange(len(groups)), [group.size for group in groups])
@@ -474,29 +478,12 @@ def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Part
     return Gain(value, error)
 
 
-def gains_along(fit: OwnFit, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
+def gains_along(fit: OwnFits, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
     """Members of each merge, and what each of them gains by it."""
-    members = [np.array([task]) for task in range(history.n_variables)]
     risk = fit.squares(Partition.singletons(history.n_variables)).mean()
-    for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
-        both = np.concatenate((members[block], members[other]))
+    for sides in sides_of(history):
+        both = np.concatenate(sides)
         together = Partition(np.zeros(both.size, dtype=np.intp))
         after = fit.take(both).squares(together).mean()
         yield both, risk[both] - after
         risk[both] = after
-        members[block], members[other] = both, both[:0]
-
-
-def _batches(partition: Partition) -> Iterator[list[IntArray]]:
-    """Groups of more than one, some thousand tasks at a time."""
-    batch: list[IntArray] = []
-    count = 0
-    for group in partition.groups:
-        if group.size > 1:
-            batch.append(group)
-            count += group.size
-        if count >= TASKS_AT_ONCE:
-            yield batch
-            batch, count = [], 0
-    if batch:
-        yield batch

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ctfa.core.design import about_means
-from ctfa.core.fit import Fit
-from ctfa.core.mixed import Drawn, Mixed, Units, estimate, moments_of_rows, solve
+from ctfa.core.mixed import Units, estimate, moments_of_rows, solve
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.partition import Partition
 from ctfa.core.small_fits import RowMoments
@@ -39,6 +38,11 @@ class TaskRows:
         return np.split(order, ends[:-1])
 
     @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs."""
+        return int(self.inputs.shape[1])
+
+    @property
     def n_samples(self) -> int:
         """Rows, or how many they stand for."""
         return self.index.size if self.counts is None else round(float(self.counts.sum()))
@@ -48,19 +52,13 @@ class TaskRows:
         """The same task by task."""
         return np.round(np.bincount(self.index, self.counts, self.n_tasks))
 
-    @property
-    def counts_of_each(self) -> list[FloatArray] | None:
-        """What rows stand for, task by task, None where for one each."""
-        return None if self.counts is None else self.of_each(self.counts)
-
     def of_each(self, values: FloatArray) -> list[FloatArray]:
         """An array over rows, task by task."""
         return [values[rows] for rows in self.rows]
 
-    @property
-    def weights_of_each(self) -> list[FloatArray] | None:
-        """Weights task by task, None where all are equal."""
-        return None if self.weights is None else self.of_each(self.weights)
+    def of_tasks(self, who: IntArray) -> TaskRows:
+        """The rows of some of the tasks."""
+        return self.take(np.arange(self.index.size), np.isin(np.arange(self.n_tasks), who))
 
     def take(self, rows: IntArray, kept: BoolArray) -> TaskRows:
         """Some of the rows, of the tasks that are kept."""
@@ -88,35 +86,69 @@ class TaskRows:
             return None
         return Fold(self.take(train, kept), self.take(test, kept), kept)
 
-    def fits(self, rule: Rule, aggregate: str = "pool") -> TaskFits:
+    def fits(self, rule: Rule, aggregate: str = "pool") -> TaskRows:
         """Ready to be merged, and to be judged on other rows."""
-        return TaskFits(self)
+        return self
 
-    def space(self) -> PooledSpace:
-        """The tasks, ready to be merged."""
+    @property
+    def variance(self) -> float:
+        """What losses in squared units are measured against."""
+        return float(np.var(self.target))
+
+    def space(self, groups: Sequence[Sequence[int]] | None = None) -> PooledSpace:
+        """The tasks, ready to be merged; ``groups`` of them are pooled from the start."""
         return PooledSpace.of(
             self.of_each(self.inputs),
             self.of_each(self.target),
-            row_weights=self.weights_of_each,
+            groups=groups,
+            row_weights=None if groups or self.weights is None else self.of_each(self.weights),
             n_samples=self.n_samples_of_each,
         )
 
-    def pooled(self) -> Fit:
-        """Common slopes of all tasks together."""
-        everybody = range(1, self.n_tasks)
-        space = PooledSpace.of(
-            self.of_each(self.inputs),
-            self.of_each(self.target),
-            groups=[[0], everybody],
-            n_samples=self.n_samples_of_each,
-        )
-        return space.evidence(0, np.array([1])).after
+    def errors(
+        self, points: Sequence[PathPoint], other: TaskRows, tempers: Sequence[float]
+    ) -> FloatArray:
+        """Mean squared error of each point's groups on other rows, ``(points, tempers)``.
 
-    def summaries(self, inputs: FloatArray | None = None) -> list[TaskSummary]:
-        """Moments of each task; of other inputs where given."""
-        inputs = self.inputs if inputs is None else inputs
+        Common slopes and shrunken offsets, each group fitted once; at a temper above zero offsets
+        and slopes of a task's own about those of its group, shrunk together.
+        """
+        weight = np.ones(other.target.size) if other.weights is None else other.weights
+        summaries = self.summaries() if 0.0 in tempers else []
+        mixed = variance = None
+        if any(tempers):
+            # The likeness of all tasks, of which that of finer groups is a few rounds away.
+            mixed = MixedRows.of(self)
+            coarsest = min(points, key=lambda point: point.n_groups).partition
+            variance = estimate(mixed.moments, coarsest.labels)
+
+        @cache
+        def common(*members: int) -> Offsets:
+            return random_intercepts([summaries[task] for task in members])
+
+        def serve(point: PathPoint) -> Iterator[FloatArray]:
+            for temper in tempers:
+                if mixed is not None and temper != 0.0:
+                    labels = point.partition.labels
+                    similar = estimate(mixed.moments, labels, known=variance)
+                    found = solve(mixed.moments, labels, temper * similar)
+                    coef, columns = found.common[labels] + found.own, mixed.units.columns
+                    told = np.einsum("ij,ij->i", columns(other.inputs), coef[other.index])
+                    yield mixed.level + told
+                    continue
+                level, slopes = np.empty(self.n_tasks), np.empty((self.n_tasks, other.n_inputs))
+                for group in point.partition.groups:
+                    fit = common(*group.tolist())
+                    level[group], slopes[group] = fit.intercept + fit.values, fit.slopes
+                told = np.einsum("ij,ij->i", other.inputs, slopes[other.index])
+                yield level[other.index] + told
+
+        return squared_errors(points, serve, other.target, weight)
+
+    def summaries(self) -> list[TaskSummary]:
+        """Moments of each task."""
         return [
-            summarise(inputs[rows], self.target[rows], self._weights_at(rows), int(n_samples))
+            summarise(self.inputs[rows], self.target[rows], self._weights_at(rows), int(n_samples))
             for rows, n_samples in zip(self.rows, self.n_samples_of_each, strict=True)
         ]
 
@@ -155,93 +187,17 @@ class MixedRows(NamedTuple):
         sums = moments_of_rows(columns, target, rows.rows, rows.weights, rows.n_samples_of_each)
         return cls(units, level, sums)
 
-    def solve(
-        self,
-        labels: IntArray,
-        variance: FloatArray,
-        design: FloatArray | None = None,
-    ) -> Mixed:
-        """What groups have in common and what tasks add, of the centred target."""
-        return solve(self.moments, labels, variance, has_levels=True, design=design)
-
-    def estimate(self, labels: IntArray) -> FloatArray:
-        """Variances with which tasks differ from their groups."""
-        return estimate(self.moments, labels, has_levels=True)
-
-    def added(self, labels: IntArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What tasks add to a known model of their groups, of what this leaves; and their trust."""
-        drawn = Drawn.of(self.moments, variance, has_levels=True, labels=labels)
-        return drawn.alone, drawn.trust
-
-
-class TaskFits:
-    """Linear models of groups of tasks, each group fitted once.
-
-    Common slopes and shrunken offsets; at a temper above zero offsets and slopes of its own,
-    shrunk together.
-    """
-
-    def __init__(self, known: TaskRows) -> None:
-        self.known = known
-        self.variance = float(np.var(known.target))
-        self._fits: dict[tuple[int, ...], Offsets] = {}
-
-    def space(self) -> PooledSpace:
-        """The tasks, ready to be merged."""
-        return self.known.space()
-
-    @cached_property
-    def _summaries(self) -> list[TaskSummary]:
-        return self.known.summaries()
-
-    def errors(
-        self, points: Sequence[PathPoint], other: TaskRows, tempers: Sequence[float]
+    def added_in_group(
+        self, rows: TaskRows, variance: FloatArray, features: Partition
     ) -> FloatArray:
-        """Mean squared error of each point's groups on other rows, ``(points, tempers)``."""
-        weight = np.ones(other.target.size) if other.weights is None else other.weights
-        total = float(weight.sum())
-
-        def serve(point: PathPoint) -> Iterator[FloatArray]:
-            for temper in tempers:
-                if temper == 0.0:
-                    yield _linear(other, *self._models(point))
-                else:
-                    yield self._served(point.partition, other, temper)
-
-        if any(tempers):
-            # The likeness of all tasks, of which that of finer groups is a few rounds away.
-            coarsest = min(points, key=lambda point: point.n_groups).partition
-            self._variance = estimate(self._mixed.moments, coarsest.labels, has_levels=True)
-        square = float((weight * other.target**2).sum()) / total
-        return squared_errors(points, serve, other.target, weight, total, square)
-
-    @cached_property
-    def _mixed(self) -> MixedRows:
-        return MixedRows.of(self.known)
-
-    def _served(self, partition: Partition, other: TaskRows, temper: float) -> FloatArray:
-        """By slopes and offsets of each task's own about those of its group."""
-        model, labels = self._mixed, partition.labels
-        variance = estimate(model.moments, labels, has_levels=True, known=self._variance)
-        found = model.solve(labels, temper * variance)
-        coef = (found.common[labels] + found.own)[other.index]
-        columns = model.units.columns(other.inputs)
-        return np.asarray(model.level + np.einsum("ij,ij->i", columns, coef))
-
-    def _models(self, point: PathPoint) -> tuple[FloatArray, FloatArray]:
-        """Level and slopes of each task by its group."""
-        level = np.empty(self.known.n_tasks)
-        slopes = np.empty((self.known.n_tasks, self.known.inputs.shape[1]))
-        for group in point.partition.groups:
-            members = tuple(group.tolist())
-            if members not in self._fits:
-                self._fits[members] = random_intercepts([self._summaries[i] for i in members])
-            fit = self._fits[members]
-            level[group], slopes[group] = fit.intercept + fit.values, fit.slopes
-        return level, slopes
-
-
-def _linear(tasks: TaskRows, level: FloatArray, slopes: FloatArray) -> FloatArray:
-    """What linear models of each task say of its rows."""
-    predicted = np.einsum("ij,ij->i", tasks.inputs, slopes[tasks.index])
-    return np.asarray(level[tasks.index] + predicted)
+        """What tasks of one group add, row by row, to a model of means of features."""
+        own, design = MixedRows.of(rows, self), None
+        if features.n_groups < features.n_variables:
+            # Means of groups of features, and the intercept, in columns of unit inputs.
+            means = features.mean(np.diag(self.units.scale))
+            design = np.zeros((1 + len(means), 1 + means.shape[1]))
+            design[0, 0], design[1:, 1:] = 1.0, means
+        labels = np.zeros(rows.n_tasks, dtype=np.intp)
+        added = solve(own.moments, labels, variance, design=design).own
+        columns = self.units.columns(rows.inputs)
+        return np.asarray(np.einsum("ij,ij->i", columns, added[rows.index]))

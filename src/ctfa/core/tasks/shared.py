@@ -24,7 +24,7 @@ from ctfa.core.spaces.base import CrossValidated, InSample
 from ctfa.core.spaces.gappy import GappyMembers, GappyTargetSpace
 from ctfa.core.spaces.targets import TargetSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
-from ctfa.core.tasks.out_of_fold import OutOfFoldFits
+from ctfa.core.tasks.out_of_fold import OutOfFold
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: From a partition and the signs of the targets to ``(rows, n_groups)``.
@@ -208,7 +208,7 @@ class SharedInputs:
             self._made[rule] = self._fitted(rule)
         return self._made[rule]
 
-    def by(self, fit: OutOfFoldFits, rule: Rule) -> TargetFits:
+    def by(self, fit: OutOfFold, rule: Rule) -> TargetFits:
         """Targets in their units, judged by what models that have not seen a row say of it."""
         gaps = np.isnan(self.left.judged_values)
         units = self._in_units(rule, gaps)
@@ -279,7 +279,7 @@ class Asked(NamedTuple):
 class TargetFits:
     """Targets in the units they are merged in, each fitted by itself."""
 
-    fit: LinearFit | GappyFit | OutOfFoldFits
+    fit: LinearFit | GappyFit | OutOfFold
     offsets: FloatArray
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
@@ -346,7 +346,7 @@ class TargetFits:
             return lambda partition, signs, tempers: levels.served(
                 levels.parts(partition, signs), directions, tempers
             )
-        assert not isinstance(self.fit, OutOfFoldFits)  # which asks its own table
+        assert not isinstance(self.fit, OutOfFold)  # which asks its own table
         predict = self.fit.predictor(inputs)
         return lambda partition, signs, tempers: (
             [partition.spread(predict(partition, signs))] * len(tempers)
