@@ -94,34 +94,23 @@ def mse(evidence: Evidence) -> Number:
 
     ``V_A - min(V_P, V_j) + (W_P + W_j)/2 - W_A`` with the variance ``V = s2 D/(n-1)`` of Theorem 1
     and ``W = R2 (var(y) - s2)``, where R2 enters twice: once as itself and once inside the variance
-    of the signal. Kept for parity; it is derived for one target and one target and is reused for
-    groups of any size.
+    of the signal. Degrees of freedom are counted by all columns given. Kept for parity; it is
+    derived for one target and one target and is reused for groups of any size.
     """
-    first, second = evidence.before
-    return _two_task_loss(
-        evidence,
-        _printed_signal(first),
-        _printed_signal(second),
-        _printed_signal(evidence.after),
-        inputs=evidence.after.n_inputs,
-    )
+    after = evidence.after
+    signals = [_signal(fit, fit.n_inputs) for fit in (*evidence.before, after)]
+    return _two_task_loss(evidence, after.n_inputs, *signals)
 
 
 def corollary(evidence: Evidence) -> Number:
     """Return the loss of merging two targets by Eq. 6 read literally.
 
     The mean target counts with its explained variance ``var(psi) R2``, the two targets with
-    ``var(f) R2``; the smaller of the two gains decides.
+    ``var(f) R2``, where ``var(f) = var(y) - s2``; the smaller of the two gains decides.
     """
-    first, second = evidence.before
     after = evidence.after
-    return _two_task_loss(
-        evidence,
-        _signal(first),
-        _signal(second),
-        after.explained / (after.n_samples - 1),
-        inputs=after.rank,
-    )
+    signals = [_signal(fit, fit.n_samples - 1 - fit.dof) for fit in evidence.before]
+    return _two_task_loss(evidence, after.rank, *signals, after.explained / (after.n_samples - 1))
 
 
 def target_risk(evidence: Evidence) -> Number:
@@ -178,36 +167,20 @@ def feature_risk(evidence: Evidence) -> Number:
 
 
 def _two_task_loss(
-    evidence: Evidence,
-    signal_first: Number,
-    signal_second: Number,
-    signal_after: Number,
-    *,
-    inputs: Number,
+    evidence: Evidence, inputs: Number, first: Number, second: Number, after: Number
 ) -> Number:
-    """Variance and bias of Eq. 6 for the task that gains least."""
-    first, second = evidence.before
-    n_samples = evidence.after.n_samples
-    dof = n_samples - inputs - 1
-    least_noise = np.minimum(first.residual, second.residual)
-    variance_rise = (evidence.after.residual - least_noise) / dof * (inputs / (n_samples - 1))
-    return variance_rise + 0.5 * (signal_first + signal_second) - signal_after
+    """Variance and bias of Eq. 6 for the task that gains least, of the signals of all three."""
+    merged, n_less_one = evidence.after, evidence.after.n_samples - 1
+    least_noise = np.minimum(*(fit.residual for fit in evidence.before))
+    rise = (merged.residual - least_noise) / (n_less_one - inputs) * (inputs / n_less_one)
+    return rise + 0.5 * (first + second) - after
 
 
-def _printed_signal(fit: Fit) -> Number:
-    """``R2 (var - s2)`` with the degrees of freedom of all columns given, as the authors count."""
-    return _shrunk_signal(fit, fit.n_samples - fit.n_inputs - 1)
-
-
-def _signal(fit: Fit) -> Number:
-    """``R2 var(f)``, with ``var(f) = var(y) - s2``."""
-    return _shrunk_signal(fit, fit.dof)
-
-
-def _shrunk_signal(fit: Fit, dof: Number) -> Number:
-    total = fit.explained + fit.residual
-    share = fit.explained / np.maximum(total, TINY)  # a constant target explains nothing
-    return share * (total / (fit.n_samples - 1) - fit.residual / dof)
+def _signal(fit: Fit, inputs: Number) -> Number:
+    """``R2 (var - s2)``, the noise variance with degrees of freedom for so many inputs."""
+    share = fit.explained / np.maximum(fit.total, TINY)  # a constant target explains nothing
+    n_less_one = fit.n_samples - 1
+    return share * (fit.total / n_less_one - fit.residual / (n_less_one - inputs))
 
 
 def unit_power(criterion: Loss, n_before: int = 2) -> float:

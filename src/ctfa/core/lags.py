@@ -20,55 +20,39 @@ from ctfa.core.types import IntArray
 _NAME = re.compile(r"(?P<series>.+), (?P<back>\d+) (?P<unit>[a-z]+?)s? before", re.DOTALL)
 
 
-class Lag(NamedTuple):
-    """A series as it was some time before."""
-
-    series: str
-    back: int
-    unit: str  # in the singular: "week"
-
-    def __str__(self) -> str:
-        """Its name: ``rain, 3 weeks before``."""
-        return f"{self.series}, {self.words}"
-
-    @property
-    def words(self) -> str:
-        """How far back: ``3 weeks before``."""
-        return f"{self.back} {self.unit}{'' if self.back == 1 else 's'} before"
-
-    @classmethod
-    def read(cls, name: Any) -> Lag | None:
-        """What a name says; None where it is not that of a lagged column."""
-        found = _NAME.fullmatch(name) if isinstance(name, str) else None
-        return None if found is None else cls(found["series"], int(found["back"]), found["unit"])
-
-
 class Window(NamedTuple):
-    """Neighbouring lags of one series."""
+    """Neighbouring lags of one series; one lag where the first is the last."""
 
     series: str
     first: int  # the shorter way back
     last: int
-    unit: str
+    unit: str  # in the singular: "week"
 
     @property
     def words(self) -> str:
-        """How far back: ``3-8 weeks before``."""
-        if self.first == self.last:
-            return Lag(self.series, self.first, self.unit).words
-        return f"{self.first}-{self.last} {self.unit}s before"
+        """How far back: ``3-8 weeks before``, ``3 weeks before``."""
+        if self.first != self.last:
+            return f"{self.first}-{self.last} {self.unit}s before"
+        return f"{self.first} {self.unit}{'' if self.first == 1 else 's'} before"
 
     def __str__(self) -> str:
         """Its name: ``rain, 3-8 weeks before``."""
         return f"{self.series}, {self.words}"
+
+    @classmethod
+    def read(cls, name: Any) -> Window | None:
+        """What a name says; None where it is not that of a lagged column."""
+        found = _NAME.fullmatch(name) if isinstance(name, str) else None
+        back = 0 if found is None else int(found["back"])
+        return None if found is None else cls(found["series"], back, back, found["unit"])
 
 
 class Lags:
     """Which of some columns are of the past, by their names."""
 
     def __init__(self, names: Sequence[Any]) -> None:
-        self.of = [Lag.read(name) for name in names]
-        self._ranks: dict[Lag, int] = {}
+        self.of = [Window.read(name) for name in names]
+        self._ranks: dict[Window, int] = {}
         for series in {(lag.series, lag.unit) for lag in self.of if lag is not None}:
             own = {lag for lag in self.of if lag is not None and (lag.series, lag.unit) == series}
             self._ranks |= {lag: rank for rank, lag in enumerate(sorted(own))}
@@ -93,12 +77,12 @@ class Lags:
         ranks = [self._ranks[lag] for lag in known]
         if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
             return None
-        return Window(first.series, first.back, last.back, first.unit)
+        return first._replace(last=last.last)
 
     def chain(self) -> Any:
         """Who may merge with whom: neighbouring lags of one series, and nobody else."""
         places = {lag: column for column, lag in enumerate(self.of) if lag is not None}
-        ordered = sorted(places, key=lambda lag: (lag.series, lag.unit, lag.back))
+        ordered = sorted(places, key=lambda lag: (lag.series, lag.unit, lag.first))
         pairs = [
             (places[a], places[b])
             for a, b in itertools.pairwise(ordered)

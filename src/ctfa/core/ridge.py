@@ -152,13 +152,14 @@ class Ridge:
         return int(self.length.size)
 
     @property
-    def rank(self) -> float:
-        """Effective number of coefficients, mean over targets: traces without the intercept."""
-        return self.mean_rank()
+    def ranks(self) -> FloatArray:
+        """Effective number of coefficients of each target: traces without the intercept."""
+        return np.asarray(self.kept(self.penalty).sum(axis=0))
 
-    def mean_rank(self, weights: FloatArray | None = None) -> float:
-        """The same of targets that count by their weights."""
-        return float(np.average(self.kept(self.penalty).sum(axis=0), weights=weights))
+    @property
+    def rank(self) -> float:
+        """Mean of these."""
+        return float(self.ranks.mean())
 
     def centre(self, columns: FloatArray) -> FloatArray:
         """Centre (and weight) other columns over the same rows."""
@@ -216,10 +217,8 @@ class Ridge:
 
     def cross_validated(self, centred: FloatArray) -> FloatArray:
         """Residuals as if each row were left out, at the average leverage of its target's fit."""
-        kept = self.kept(self.penalty)
-        residual = centred - self._fitted(kept * self._turned(centred))
-        leverage = (kept.sum(axis=0) + 1.0) / self.n_samples
-        return np.asarray(residual / np.maximum(1.0 - leverage, SMALLEST_SLACK))
+        leverage = (self.ranks + 1.0) / self.n_samples
+        return np.asarray(self.residual(centred) / np.maximum(1.0 - leverage, SMALLEST_SLACK))
 
     def about_mean(self, centred: FloatArray) -> FloatArray:
         """What a constant leaves of each row, judged in the same way.

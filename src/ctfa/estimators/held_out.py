@@ -190,9 +190,6 @@ def _look(
         asked = fits.asked(rows)
         alone = point._replace(partition=Partition.singletons(tasks.n_tasks), signs=None)
         (single,) = fits.served(alone, asked, [temper])
-        # Levels of the training rows, without which differences of targets are not told.
-        (level,) = fits.served(alone, asked._replace(serve=_nothing), [temper])
-        left = asked.true - single
         means, aparts = _each(tempers)
         groups = [Temper(mean, np.inf) for mean in means] if len(tempers) > 1 else tempers
         added = [Temper(means[0], apart) for apart in aparts]
@@ -202,8 +199,10 @@ def _look(
             errors[at] -= errors[0]
         singles, served = (_products(each, asked.weight) for each in (of_singles, errors))
         given = rows.sample.weights
-        judge = np.ones(len(left)) if given is None else given
-        return asked.weight.sum(axis=0), singles, served, left, asked.true - level, judge
+        judge = np.ones(len(single)) if given is None else given
+        # About the levels of the training rows: without these, differences of targets are not told.
+        about = asked.true - fits.intercepts * asked.relative
+        return asked.weight.sum(axis=0), singles, served, asked.true - single, about, judge
 
 
 def _each(tempers: Sequence[Any]) -> tuple[list[float], list[float]]:
@@ -260,7 +259,7 @@ def deviations_of(sample: Any, left: FloatArray, labels: IntArray, share: float)
 
 def share_of_deviations(found: Found, tasks: SharedInputs) -> float:
     """Share of the variance of members with gaps that does best on folds; all where none are."""
-    errors = []
+    errors = np.zeros(len(SHARES))
     for fold, point in zip(found.folds, found.points, strict=True):
         known, rows, _ = tasks.fold(found.rule, *fold)
         fits, sample = known.fits(found.rule), known.left.sample
@@ -270,18 +269,11 @@ def share_of_deviations(found: Found, tasks: SharedInputs) -> float:
         scales = np.where(fits.scales > 0.0, fits.scales, 1.0)
         left = (known.left.values - fits.offsets - mine) / scales
         gap, weight = asked.true - theirs, asked.weight / scales**2
-        squares = []
-        for share in SHARES:
+        for at, share in enumerate(SHARES):
             added = deviations_of(sample, left, point.partition.labels, share)
             moved = np.einsum("nld,ld->nl", asked.inputs[:, None] - added.centre, added.coef)
-            squares.append(float((weight * (gap - moved * scales) ** 2).sum()))
-        errors.append(squares)
-    return SHARES[int(np.argmin(np.sum(errors, axis=0)))] if errors else 1.0
-
-
-def _nothing(partition: Partition, signs: FloatArray, tempers: Sequence[Any]) -> list[float]:
-    """Serve everybody with the mean alone."""
-    return [0.0]
+            errors[at] += float((weight * (gap - moved * scales) ** 2).sum())
+    return SHARES[int(np.argmin(errors))]
 
 
 def together(labels: IntArray) -> FloatArray:
@@ -330,9 +322,64 @@ class Judged(NamedTuple):
 
 #: Work of the model that is judged, over that of one of its rivals.
 FIRST_MODEL = 8.0
+#: Errors of a model on the rows of a fold, and which of these its intervals hold.
+Wrong = tuple[FloatArray, BoolArray | None]
 
 
 def held_out_errors(
+    models: Mapping[str, Any],
+    sample: check.Sample,
+    values: FloatArray,
+    splits: Sequence[Split],
+    zeros: Zeros,
+    groups: Any = None,
+    target_weight: FloatArray | None = None,
+    n_jobs: int | None = None,
+    fit: Callable[[Any, int], Any] | None = None,
+) -> Judged:
+    """Squared errors of each target on held-out rows, in units of its variance, by model.
+
+    Over the rows where a target is observed and every model predicts it; with confounds in units
+    of the variance of what that leaves. What ``zeros`` predict is judged beside the models, on the
+    same rows. The first model is asked for intervals; rows that stand in for others lie in none.
+    """
+    is_covered = sample.counts is None and values.shape[1] <= MOST_COVERED
+    asked = refitted(
+        models, sample, values, splits, groups, target_weight, n_jobs, fit, is_covered=is_covered
+    )
+    blocked = len(splits) if len(splits) <= MOST_BLOCKS else 1
+    season = np.zeros(len(values), dtype=np.intp) if zeros.season is None else zeros.season
+    shape = (blocked, max(len(zeros.seasons), 1), values.shape[1])
+    weight, inside = np.zeros(shape), np.zeros(shape)
+    squares: dict[str, FloatArray] = {}
+    has_intervals = True
+    for fold, ((train, test), wrong) in enumerate(zip(splits, asked, strict=True)):
+        judge = np.ones(len(test)) if sample.weights is None else sample.weights[test]
+        gaps, held = {name: gap for name, (gap, _) in wrong.items()}, next(iter(wrong.values()))[1]
+        has_intervals &= held is not None
+        if zeros.known is None:
+            said = zeros.predict(values, train, test, sample.weights, sample.confounds)
+            gaps |= {name: values[test] - predicted for name, predicted in said.items()}
+        # Row by row and not fold by fold: one that a target was hardly observed in says little.
+        known = np.all([np.isfinite(gap) for gap in gaps.values()], axis=0)
+        for part in np.unique(season[test]):
+            rows, at = season[test] == part, (min(fold, blocked - 1), part)
+            weight[at] += judge[rows] @ known[rows]
+            if held is not None:
+                inside[at] += judge[rows] @ (known[rows] & held[rows])
+            for name, gap in gaps.items():
+                total = squares.setdefault(name, np.zeros(shape))
+                total[at] += judge[rows] @ np.where(known[rows], gap[rows], 0.0) ** 2
+    if zeros.known is not None:
+        for name, sums in zeros.known.squares.items():
+            squares[name] = (sums if len(sums) == blocked else sums.sum(axis=0)[None])[:, None]
+    variance = _variance(sample, values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        units = {name: total / variance for name, total in squares.items()}
+    return Judged(units, weight, inside if has_intervals else None)
+
+
+def refitted(
     models: Mapping[str, Any],
     sample: check.Sample,
     values: FloatArray,
@@ -341,83 +388,31 @@ def held_out_errors(
     target_weight: FloatArray | None = None,
     n_jobs: int | None = None,
     fit: Callable[[Any, int], Any] | None = None,
-    zeros: Zeros | None = None,
-) -> Judged:
-    """Squared errors of each target on held-out rows, in units of its variance, by model.
+    *,
+    is_covered: bool = False,
+) -> list[dict[str, Wrong]]:
+    """How every model errs on the rows of each fold when it is fitted without them.
 
-    Over the rows where a target is observed and every model predicts it; with confounds in units
-    of the variance of what that leaves. ``fit(model, fold)`` fits to the training rows of a fold,
-    where these stand in for others; None fits to the rows themselves. What ``zeros`` predict is
-    judged beside the models, on the same rows.
+    ``fit(model, fold)`` fits to the training rows of a fold, where these stand in for others; None
+    fits to the rows themselves. ``is_covered``: whether the first is asked for intervals.
     """
-    if fit is None:
-        fixed = {} if target_weight is None else {"target_weight": target_weight}
-        fit = partial(_fit_rows, sample, values, splits, groups, fixed)
+    fit = partial(_fit_rows, sample, values, splits, groups, target_weight) if fit is None else fit
+    each = list(product(range(len(splits)), models))
+    first = next(iter(models))
     # To a bar: the first of the models searches for groups, its rivals hardly do.
-    work = np.tile([FIRST_MODEL, *[1.0] * (len(models) - 1)], len(splits))
+    work = np.array([FIRST_MODEL if name == first else 1.0 for _, name in each])
     share = work / work[::-1].cumsum()[::-1]
-    # The first is asked for intervals; rows that stand in for others lie in none.
-    is_covered = sample.counts is None and values.shape[1] <= MOST_COVERED
-    first = {next(iter(models)): is_covered}
-    asked = Parallel(n_jobs=n_jobs)(
-        delayed(_wrong)(fit, model, fold, sample, values, test, share[at], first.get(name, False))
-        for at, ((fold, (_, test)), (name, model)) in enumerate(
-            product(enumerate(splits), models.items())
+    found = Parallel(n_jobs=n_jobs)(
+        delayed(_wrong)(
+            fit, models[name], fold, sample, values, splits[fold][1], share[at],
+            has_intervals=is_covered and name == first,
         )
-    )
-    wrong, held = zip(*asked, strict=True)
-    blocked = len(splits) if len(splits) <= MOST_BLOCKS else 1
-    season = np.zeros(len(values), dtype=np.intp)
-    if zeros is not None and zeros.season is not None:
-        season = zeros.season
-    n_seasons = 1 if zeros is None else max(len(zeros.seasons), 1)
-    shape = (blocked, n_seasons, values.shape[1])
-    weight, inside = np.zeros(shape), np.zeros(shape)
-    squares: dict[str, FloatArray] = {}
-    for fold, (train, test) in enumerate(splits):
-        judge = np.ones(len(test)) if sample.weights is None else sample.weights[test]
-        gaps = dict(zip(models, wrong[fold * len(models) : (fold + 1) * len(models)], strict=True))
-        if zeros is not None and zeros.known is None:
-            said = zeros.predict(values, train, test, sample.weights, sample.confounds)
-            gaps |= {name: values[test] - predicted for name, predicted in said.items()}
-        # Row by row and not fold by fold: one that a target was hardly observed in says little.
-        known = np.all([np.isfinite(gap) for gap in gaps.values()], axis=0)
-        for part in np.unique(season[test]):
-            rows = season[test] == part
-            at = min(fold, blocked - 1), part
-            weight[at] += judge[rows] @ known[rows]
-            if held[fold * len(models)] is not None:
-                inside[at] += judge[rows] @ (known[rows] & held[fold * len(models)][rows])
-            for name, gap in gaps.items():
-                total = squares.setdefault(name, np.zeros(shape))
-                total[at] += judge[rows] @ np.where(known[rows], gap[rows], 0.0) ** 2
-    if zeros is not None and zeros.known is not None:
-        for name, sums in zeros.known.squares.items():
-            squares[name] = (sums if len(sums) == blocked else sums.sum(axis=0)[None])[:, None]
-    variance = _variance(sample, values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        units = {name: total / variance for name, total in squares.items()}
-    has_intervals = all(one is not None for one in held[:: len(models)])
-    return Judged(units, weight, inside if has_intervals else None)
-
-
-def refitted(
-    model: Any,
-    sample: check.Sample,
-    values: FloatArray,
-    splits: Sequence[Split],
-    groups: Any = None,
-    target_weight: FloatArray | None = None,
-) -> list[FloatArray]:
-    """What a model says of the rows of each fold when it is fitted without them."""
-    fixed = {} if target_weight is None else {"target_weight": target_weight}
-    fit = partial(_fit_rows, sample, values, splits, groups, fixed)
-    known = enumerate(splits)
-    n = len(splits)
-    return [
-        values[test] - _wrong(fit, model, k, sample, values, test, 1.0 / (n - k))[0]
-        for k, (_, test) in known
-    ]
+        for at, (fold, name) in enumerate(each)
+    )  # fmt: skip
+    folds: list[dict[str, Wrong]] = [{} for _ in splits]
+    for (fold, name), wrong in zip(each, found, strict=True):
+        folds[fold][name] = wrong
+    return folds
 
 
 def _fit_rows(
@@ -425,7 +420,7 @@ def _fit_rows(
     values: FloatArray,
     splits: Sequence[Split],
     groups: Any,
-    fixed: dict[str, Any],
+    target_weight: FloatArray | None,
     model: Any,
     fold: int,
 ) -> Any:
@@ -434,7 +429,9 @@ def _fit_rows(
     weights = None if sample.weights is None else sample.weights[train]
     labels = None if groups is None else groups[train]
     known = {} if sample.confounds is None else {"confounds": sample.confounds[train]}
-    return model.fit(sample.inputs[train], values[train], weights, groups=labels, **known, **fixed)
+    if target_weight is not None:
+        known["target_weight"] = target_weight
+    return model.fit(sample.inputs[train], values[train], weights, groups=labels, **known)
 
 
 def _wrong(
@@ -445,8 +442,9 @@ def _wrong(
     values: FloatArray,
     test: IntArray,
     share: float,
-    has_intervals: bool = False,
-) -> tuple[FloatArray, BoolArray | None]:
+    *,
+    has_intervals: bool,
+) -> Wrong:
     """Errors of a model on the held-out rows of one fold, and whether its intervals hold them.
 
     It is a ``share`` of the work that is left.

@@ -468,53 +468,89 @@ def find_groups(
     whether folds find their groups also where the limit is given, ``priced`` where the number is.
     """
     judge = aggregator.regressor if aggregator.regressor is not None else judge
-    rule = read_target_rule(aggregator, targets, judge)
+    rule, choice, told = read_target_rule(aggregator, targets, judge), None, None
+    limit = check.read_limit(aggregator, TARGET_CRITERIA)
+    is_one, is_auto = tasks.n_tasks == 1, limit is None
+    problem: MergeProblem | None
     if rule.solver == "refits":
-        return _find_by_refits(aggregator, tasks, targets, groups, rule, judge, n_jobs)
-    with one_thread(*tasks.shapes):
-        splits = None
-        limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        counted = rule.wishes.n_groups is not None
-        asks = limit is None and tasks.n_tasks > 1 and (priced or not counted)
-        chooses = asks and not counted
-        if asks or (ask_folds and not np.isnan(tasks.values).any()):
-            splits = check.read_cut_folds(
-                aggregator.cv, tasks.sample, tasks.values, groups, needed=chooses
-            )
-        folds = _factored_folds(tasks, splits or [], n_jobs)
-        rule, fits, problem = pose_targets(aggregator, tasks, targets, rule, folds=folds)
-        choice = None
-        is_one = tasks.n_tasks == 1
-        if folds and not is_one and not _folds_are_short(rule, tasks, folds, chooses=chooses):
+        asks = not is_one and (limit != -np.inf or rule.wishes.shape_groups)
+        known = aggregator, tasks, targets, rule, judge, groups, n_jobs
+        fits, told, folds = ask_by_refits(*known, asks=asks, chooses=is_auto)
+        problem = None if told is None else pose(rule, fits.space())
+        if told is not None and is_auto and any(known is not None for known, _ in told.folds):
+            numbers = [(number,) for number in range(len(told.folds))]
+            prefer = smallest_error(middle)
             choice = choose(
-                # Without the factors of all rows, which no fold needs.
-                replace(tasks, sample=replace(tasks.sample), units=fits.scales),
-                rule,
-                folds,
-                fewest_readable,
-                cv=aggregator.cv,
-                n_jobs=n_jobs,
-                limits=None if limit is None else (limit,),
+                told, rule, numbers, prefer, cv=aggregator.cv, n_jobs=None, limits=RATIOS
             )
-        curve = None if choice is None or limit is not None else choice.curve
-        if limit is None:
-            limit = PREFERRED if choice is None else choice.max_loss
+    else:
+        with one_thread(*tasks.shapes):
+            splits, counted = None, rule.wishes.n_groups is not None
+            asks = is_auto and not is_one and (priced or not counted)
+            chooses = asks and not counted
+            if asks or (ask_folds and not np.isnan(tasks.values).any()):
+                rows = tasks.sample, tasks.values, groups
+                splits = check.read_cut_folds(aggregator.cv, *rows, needed=chooses)
+            folds = _factored_folds(tasks, splits or [], n_jobs)
+            rule, fits, problem = pose_targets(aggregator, tasks, targets, rule, folds=folds)
+            if folds and not is_one and not _folds_are_short(rule, tasks, folds, chooses=chooses):
+                # Without the factors of all rows, which no fold needs.
+                plain = replace(tasks, sample=replace(tasks.sample), units=fits.scales)
+                given = None if is_auto else (limit,)
+                choice = choose(
+                    plain, rule, folds, fewest_readable,
+                    cv=aggregator.cv, n_jobs=n_jobs, limits=given,
+                )  # fmt: skip
+    curve = None if choice is None or not is_auto else choice.curve
+    if limit is None:
+        usual = PREFERRED if told is None else EVEN
+        limit = usual if choice is None else choice.max_loss
+    limit = limit if problem is not None else -np.inf
+    signs = _keep_groups(aggregator, tasks, targets, rule, fits, problem, limit, curve)
+    keep_price(aggregator, rule, choice)
+    found = Found(fits, rule, fits.scales, told=told)
+    if rule.solver == "refits":
+        found = found._replace(units=np.where(fits.scales > 0.0, fits.scales, 1.0))
+        if told is None or choice is None:
+            point = PathPoint(limit, aggregator.partition_, (limit, limit), signs)
+            return found._replace(folds=folds, points=[point] * len(folds))
+        both = [one for one in zip(folds, told.folds, strict=True) if one[1][0] is not None]
+        kept, tables = zip(*both, strict=True)
+        return found._replace(folds=kept, points=choice.points, told=replace(told, folds=tables))
+    if choice is None:
+        # A single target has no limit to choose, and folds that tell how far to trust its inputs.
+        return _each_alone(found, folds if is_one else [], tasks)
+    asked = folds[: len(choice.points)]  # those finished before a search was stopped
+    free = choice.free_points if choice.price is not None else ()
+    return found._replace(folds=asked, points=choice.points, temper=choice.temper, free_points=free)
+
+
+def _keep_groups(
+    aggregator: TargetAggregator,
+    tasks: SharedInputs,
+    targets: check.Targets,
+    rule: Rule,
+    fits: TargetFits,
+    problem: MergeProblem | None,
+    limit: float,
+    curve: CutCurve | None,
+) -> FloatArray | None:
+    """Solve, and set what is found; without a problem nobody is asked. Signs of the targets."""
+    signs, lines = None, tasks.left.targets
+    if problem is None:
+        check.refuse_unasked(rule.wishes, tasks.n_tasks)
+        leave_apart(aggregator, tasks.n_tasks)
+    else:
         names = None if targets.labels is None else targets.names
         # With gaps a difference of nothing costs each pair something else, by its rows.
         chosen = curve is not None and not np.isnan(targets.values).any()
         signs = settle(aggregator, problem, limit, names, chosen=chosen).signs
-    aggregator.cv_curve_, lines = curve, tasks.left.targets
-    keep_price(aggregator, rule, choice)
+    aggregator.cv_curve_ = curve
     offsets = fits.offsets if lines is None else fits.offsets + lines.levels
     keep_units(aggregator, targets, offsets, fits.scales, lines)
     if signs is not None:
         aggregator.signs_ = signs
-    if choice is None:
-        # A single target has no limit to choose, and folds that tell how far to trust its inputs.
-        return _each_alone(Found(fits, rule, fits.scales), folds if is_one else [], tasks)
-    asked = folds[: len(choice.points)]  # those finished before a search was stopped
-    free = choice.free_points if choice.price is not None else ()
-    return Found(fits, rule, fits.scales, asked, choice.points, choice.temper, free_points=free)
+    return signs
 
 
 def with_levels(fits: TargetFits, rule: Rule, tasks: SharedInputs) -> TargetFits:
@@ -544,7 +580,7 @@ def leave_targets_apart(
     """Fits of targets by themselves, where no Phase I is wanted."""
     with one_thread(*tasks.shapes):
         rule = read_target_rule(template, targets, None)
-        spread = tasks.spread
+        spread = tasks.in_units(replace(rule, scale="standard"))[1]
         found = Found(tasks.fits(rule), rule, np.where(spread > 0.0, spread, 1.0))
         rows = tasks.sample, tasks.values, groups
         splits = check.read_cut_folds(template.cv, *rows, needed=False)
@@ -612,7 +648,7 @@ def ask_by_refits(
     """
     _require_targets(aggregator, rule, tasks, targets, in_fold=in_fold)
     told = None
-    scales = tasks.spread if rule.scale == "standard" else np.ones(tasks.n_tasks)
+    scales = tasks.in_units(rule)[1]
     scales = np.where(scales > 0.0, scales, 1.0)
     known = tasks.sample, tasks.values, groups
     splits = None
@@ -629,60 +665,7 @@ def ask_by_refits(
         except Stop:
             warn_stopped("every target stays by itself")
     known_by = OutOfFold(*np.zeros((3, 2, tasks.n_tasks))) if told is None else told
-    return tasks.by(replace(known_by.fits(rule), scales=scales), rule), told, splits or []
-
-
-def _find_by_refits(
-    aggregator: TargetAggregator,
-    tasks: SharedInputs,
-    targets: check.Targets,
-    groups: Any,
-    rule: Rule,
-    judge: Any,
-    n_jobs: int | None,
-) -> Found:
-    """Find the groups by predictions of a regressor that has to be fitted for them."""
-    limit, choice = check.read_limit(aggregator, TARGET_CRITERIA), None
-    asks = tasks.n_tasks > 1 and (limit != -np.inf or rule.wishes.shape_groups)
-    known = aggregator, tasks, targets, rule, judge, groups, n_jobs
-    fits, told, splits = ask_by_refits(*known, asks=asks, chooses=limit is None)
-    if told is not None and limit is None and any(known is not None for known, _ in told.folds):
-        choice = choose(
-            told,
-            rule,
-            [(number,) for number in range(len(told.folds))],
-            smallest_error(middle),
-            cv=aggregator.cv,
-            limits=RATIOS,
-            n_jobs=None,
-        )
-    if told is None:
-        limit = -np.inf
-    elif limit is None:
-        limit = EVEN if choice is None else choice.max_loss
-    curve, signs = None if choice is None else choice.curve, None
-    if told is None:
-        check.refuse_unasked(rule.wishes, tasks.n_tasks)
-        leave_apart(aggregator, tasks.n_tasks)
-    else:
-        names = None if targets.labels is None else targets.names
-        # With gaps a difference of nothing costs each pair something else, by its rows.
-        chosen = curve is not None and not np.isnan(targets.values).any()
-        signs = settle(aggregator, pose(rule, fits.space()), limit, names, chosen=chosen).signs
-    aggregator.cv_curve_, lines = curve, tasks.left.targets
-    keep_price(aggregator, rule, choice)
-    offsets = fits.offsets if lines is None else fits.offsets + lines.levels
-    keep_units(aggregator, targets, offsets, fits.scales, lines)
-    if signs is not None:
-        aggregator.signs_ = signs
-    units = np.where(fits.scales > 0.0, fits.scales, 1.0)
-    found = Found(fits, rule, units, told=told)
-    if told is None or choice is None:
-        point = PathPoint(limit, aggregator.partition_, (limit, limit), signs)
-        return found._replace(folds=splits, points=[point] * len(splits))
-    both = [one for one in zip(splits, told.folds, strict=True) if one[1][0] is not None]
-    kept, tables = zip(*both, strict=True)
-    return found._replace(folds=kept, points=choice.points, told=replace(told, folds=tables))
+    return tasks.judged_by(replace(known_by.fits(rule), scales=scales), rule), told, splits or []
 
 
 def middle(curve: CutCurve) -> CutCurve:
@@ -724,35 +707,27 @@ def _require_targets(
     *,
     in_fold: bool = False,
 ) -> None:
-    """Refuse targets that are constant, or of too few rows for what is asked of them."""
+    """Refuse targets that are constant, or of too few rows or too gappy for what is asked."""
     left = tasks.left
     if np.isnan(targets.values).any():
-        _require_complete_enough(aggregator, rule, tasks, targets)
+        for option, simple in (
+            (f"criterion={aggregator.criterion!r}", rule.criterion.takes_gaps),
+            (f"regressor={check.called(aggregator.regressor)}", rule.solver != "ridge"),
+            (f"flip={aggregator.flip!r}", not rule.flip),
+            (f"guard={aggregator.guard!r}", not rule.guarded),
+        ):
+            if not simple:
+                check.require_complete(targets.values, option, PLAIN)
+        needed, what = 4, "models without a fold"
+        if rule.solver != "refits":
+            needed, what = left.judged.design.rank + left.n_spent + 3, "least squares"
+        check.require_observed(targets.values, targets.names, needed, what)
     if not in_fold:
         check.require_varying(targets.values, targets.names)
     if left.targets is not None:
         check.require_levels(left.targets, aggregator.scale)
         something = (np.nan_to_num(left.judged_values) != 0.0).any(axis=0)
         check.require_more_than_confounds(something, targets.names)
-
-
-def _require_complete_enough(
-    aggregator: TargetAggregator, rule: Rule, tasks: SharedInputs, targets: check.Targets
-) -> None:
-    """Refuse gaps that the options cannot work with, and targets of too few rows."""
-    for option, simple in (
-        (f"criterion={aggregator.criterion!r}", rule.criterion.takes_gaps),
-        (f"regressor={check.called(aggregator.regressor)}", rule.solver != "ridge"),
-        (f"flip={aggregator.flip!r}", not rule.flip),
-        (f"guard={aggregator.guard!r}", not rule.guarded),
-    ):
-        if not simple:
-            check.require_complete(targets.values, option, PLAIN)
-    if rule.solver == "refits":
-        check.require_observed(targets.values, targets.names, 4, "models without a fold")
-        return
-    needed = tasks.left.judged.design.rank + tasks.left.n_spent + 3
-    check.require_observed(targets.values, targets.names, needed, "least squares")
 
 
 def _factored_folds(

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.lags import Lag, Lags, read_lags, read_step
-from ctfa.core.types import FloatArray
+from ctfa.core.lags import Lags, Window, read_lags, read_step
 
 
 class Lagged(NamedTuple):
@@ -75,8 +74,13 @@ def lagged(X: Any, lags: Any, *, step: str = "step", names: Sequence[str] | None
     columns, found = [], []
     for number, series in enumerate(called):
         for lag in back.get(number, [None]):
-            columns.append(values[..., number] if lag is None else _shift(values[..., number], lag))
-            found.append(series if lag is None else str(Lag(series, count * lag, unit)))
+            column, name = values[..., number], series
+            if lag is not None:
+                past = np.full(column.shape, np.nan)
+                past[lag:] = column[: max(len(column) - lag, 0)]
+                column, name = past, str(Window(series, count * lag, count * lag, unit))
+            columns.append(column)
+            found.append(name)
     stacked: Any = np.stack(columns, axis=-1)
     if hasattr(X, "iloc"):
         stacked = type(X)(stacked, index=X.index, columns=found)
@@ -104,11 +108,4 @@ def _by_series(lags: Any, names: list[str]) -> dict[int, list[int]]:
             known = ", ".join(names[:8]) + ", ..." * (len(names) > 8)
             raise ValueError(f"lags names {series!r}, and the series here are {known}.")
         found[places[0]] = read_lags(own)
-    return found
-
-
-def _shift(values: FloatArray, lag: int) -> FloatArray:
-    """Values so many rows before; NaN where there are none."""
-    found = np.full(values.shape, np.nan)
-    found[lag:] = values[: max(len(values) - lag, 0)]
     return found

@@ -193,22 +193,7 @@ def times_of(*tables: Any) -> Any:
     return None
 
 
-class Lined(NamedTuple):
-    """What columns say of series with gaps, each about the columns' means in its own rows."""
-
-    levels: FloatArray  # (m,)
-    slopes: FloatArray  # (m, p)
-    centres: FloatArray  # (m, p)
-
-    def at(self, columns: FloatArray) -> FloatArray:
-        """Values in rows of these columns, ``(n, m)``."""
-        away = (self.slopes * self.centres).sum(axis=1)
-        return np.asarray(self.levels - away + columns @ self.slopes.T)
-
-
-def climatology_of(
-    values: FloatArray, columns: FloatArray, weights: FloatArray | None
-) -> Lines | Lined:
+def climatology_of(values: FloatArray, columns: FloatArray, weights: FloatArray | None) -> Lines:
     """What columns say of each series ``(n, m)``, by least squares on the rows it has.
 
     Where parts of the calendar are never seen, the mean stands for them, as in ``take_off``.
@@ -221,12 +206,13 @@ def climatology_of(
         _lined(values[:, at : at + 2000], there[:, at : at + 2000], columns, weights)
         for at in range(0, values.shape[1], 2000)
     ]
-    return Lined(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    levels, slopes = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:2])
+    return Lines(levels, slopes, np.zeros(columns.shape[1]))
 
 
 def _lined(
     values: FloatArray, there: FloatArray, columns: FloatArray, weights: FloatArray | None
-) -> Lined:
+) -> Lines:
     n_columns = columns.shape[1]
     weight = there * (np.ones(len(values)) if weights is None else weights)[:, None]
     total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
@@ -245,7 +231,7 @@ def _lined(
 
 def _solved(
     total: FloatArray, level: FloatArray, centre: FloatArray, gram: FloatArray, product: FloatArray
-) -> Lined:
+) -> Lines:
     """Least squares from sums: products of columns, and of columns with series about their means.
 
     One of the first for all series, or one each. Of slopes that fit alike those of the least
@@ -257,7 +243,8 @@ def _solved(
     about *= unit[:, :, None] * unit[:, None, :]
     inverse = np.linalg.pinv(about, rcond=RANK_CUTOFF, hermitian=True)
     slopes = (inverse @ (product * unit)[:, :, None])[:, :, 0] * unit
-    return Lined(level, slopes, centre)
+    # At columns of zero, whatever the rows that a series was seen in.
+    return Lines(level - (slopes * centre).sum(axis=1), slopes, np.zeros(gram.shape[-1]))
 
 
 # -- The same from sums, of rows that nobody holds
@@ -390,4 +377,4 @@ def _coefficients(sums: FloatArray, columns: FloatArray) -> FloatArray:
     product = sums[2:] - np.outer(centre * n_rows, level)
     total = np.array([float(n_rows)])
     found = _solved(total, level, centre[None], (others.T @ others)[None], product.T)
-    return np.concatenate([(level - found.slopes @ centre)[None], found.slopes.T])
+    return np.concatenate([found.levels[None], found.slopes.T])

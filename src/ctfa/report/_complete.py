@@ -212,10 +212,10 @@ def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
         sample,
         targets.values,
         splits,
+        zeros,
         target_weight=targets.weights,
         n_jobs=None if given.stands_in else fitted.model.n_jobs,
         fit=_fit_of_folds(given, splits) if given.stands_in else None,
-        zeros=zeros,
     )
     return _held_out(found, how, targets.weights, splits, zeros)
 
