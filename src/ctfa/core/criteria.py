@@ -49,30 +49,6 @@ class Criterion:
             return self
         return replace(self, loss=self.ridge_loss, kernel=None)
 
-    def by_refits(self, *, crosswise: bool = False) -> Criterion:
-        """The same judged by predictions of rows that a regressor was not fitted to.
-
-        ``crosswise``: of tasks whose models are asked about each other's rows.
-        """
-        what = (
-            "squared difference without features over what the regressor leaves of it",
-            "the difference of two groups is without features over what the regressor leaves of "
-            "it, squared,",
-        )
-        if crosswise:
-            what = (
-                "squared errors of both sides under one model over those under one each",
-                "the squared errors of two groups are under the models of both over those under "
-                "their own",
-            )
-        return replace(
-            self.by_ridge(),
-            words=f"what {what[1]} in rows that it was not fitted to (1 breaks even)",
-            limit_words=f"{what[0]}, 1 breaks even",
-            usual_loss=None,
-            weighs_bias=False,
-        )
-
 
 def criterion_of(option: Any, *registries: Mapping[str, Criterion | Loss]) -> Criterion:
     """A criterion by its name, by its loss or by itself; what is not known is a user's own.
@@ -181,30 +157,6 @@ def _signal(fit: Fit, inputs: Number) -> Number:
     share = fit.explained / np.maximum(fit.total, TINY)  # a constant target explains nothing
     n_less_one = fit.n_samples - 1
     return share * (fit.total / n_less_one - fit.residual / (n_less_one - inputs))
-
-
-def unit_power(criterion: Loss, n_before: int = 2) -> float:
-    """Power of the target's variance that the losses of a criterion have: 1 for squared units.
-
-    Found by asking about made-up fits and about the same with four times the squares, so that a
-    criterion need not declare it. Zero (losses without units) where that does not say.
-    """
-    squares = ((3.0, 2.0), (4.0, 3.0), (3.25, 1.5), (0.25, 0.5))
-
-    def loss(factor: float) -> float:
-        fits = [
-            Fit(np.array([explained * factor]), np.array([residual * factor]), 20, 3, 3, 16, 1)
-            for explained, residual in squares
-        ]
-        evidence = Evidence(tuple(fits[:n_before]), fits[2], fits[3], 2.0, 1.0)
-        return float(np.reshape(criterion(evidence), -1)[0])
-
-    try:
-        with np.errstate(all="ignore"):
-            power = np.log(loss(4.0) / loss(1.0)) / np.log(4.0)
-    except Exception:  # a user's function may want more than it is told here
-        return 0.0
-    return float(power) if np.isfinite(power) else 0.0
 
 
 #: Keeps the R2 of a constant target at zero instead of zero over zero.

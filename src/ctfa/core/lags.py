@@ -80,7 +80,7 @@ class Lags:
         return first._replace(last=last.last)
 
     def chain(self) -> Any:
-        """Who may merge with whom: neighbouring lags of one series, and nobody else."""
+        """Who may merge with whom: neighbouring lags of one series only."""
         places = {lag: column for column, lag in enumerate(self.of) if lag is not None}
         ordered = sorted(places, key=lambda lag: (lag.series, lag.unit, lag.first))
         pairs = [
@@ -96,17 +96,15 @@ class Lags:
 
 def read_lags(lags: Any, option: str = "lags", least: int = 0) -> list[int]:
     """Whole numbers of steps back, sorted, each once; one number is itself."""
-    given = [lags] if isinstance(lags, int | np.integer) else lags
     try:
+        given = [lags] if isinstance(lags, int | np.integer) else lags
         found = sorted({_whole(lag) for lag in given})
+        if isinstance(lags, str | Mapping) or not found:
+            raise ValueError
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{option}={lags!r}: give whole numbers of steps back, such as range({least}, 25)."
         ) from error
-    if isinstance(lags, str | Mapping) or not found:
-        raise ValueError(
-            f"{option}={lags!r}: give whole numbers of steps back, such as range({least}, 25)."
-        )
     if found[0] < least:
         later = "a value of the future" if found[0] < 0 else "the value that is to be predicted"
         raise ValueError(

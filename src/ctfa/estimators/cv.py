@@ -36,7 +36,6 @@ from ctfa.estimators.targets import (
     by_levels,
     pose_targets,
     read_target_rule,
-    with_levels,
 )
 
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
@@ -71,7 +70,7 @@ class CTFARegressorCV(CTFARegressor):
     error_score : float or "raise", default=np.nan
         Score of a fit that fails in one fold, as in ``GridSearchCV``: a warning says which and
         why, and limits with a mean of NaN come last. A search without a mean for any limits is an
-        error. A target that is constant over the training rows of a fold is no failure: there it
+        error. A target that is constant over the training rows of a fold is not a failure: there it
         is predicted as that constant.
 
     Attributes
@@ -307,6 +306,8 @@ class _Fold:
         self.points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
         part = targets._replace(values=values)
         tasks = SharedInputs(self._sample, values, part.weights)
+        if template is None and model.regressor is None and self._features is None:
+            template, target_losses = TargetAggregator(max_loss=-np.inf, scale="none"), []
         if template is not None:
             is_given = template.regressor is not None
             if not is_given:
@@ -315,7 +316,7 @@ class _Fold:
                 rule, fits, problem = pose_targets(template, tasks, part, in_fold=True)
                 if check.judges(model.regressor):
                     self._risk = fits.fit.members
-                self.points = solve_path(problem, target_losses)
+                self.points = solve_path(problem, target_losses) or self.points
             else:
                 rule = read_target_rule(template, part, template.regressor)
                 known = template, tasks, part, rule, template.regressor
@@ -331,10 +332,6 @@ class _Fold:
             if model.regressor is None:
                 fits = by_levels(Found(fits, rule, fits.scales), tasks).fits
             self._offsets, self._scales, self._levels = fits.offsets, fits.scales, fits.levels
-        elif model.regressor is None and self._features is None:
-            alone = TargetAggregator(max_loss=-np.inf, scale="none")
-            rule, fits, _ = pose_targets(alone, tasks, part, in_fold=True)
-            self._levels = with_levels(fits, rule, tasks).levels
         # Constant over these rows, though not over all: nothing to scale, and the scale of zero
         # gives that constant back whatever its group says.
         self._own = (values - self._offsets) / np.where(self._scales > 0.0, self._scales, 1.0)

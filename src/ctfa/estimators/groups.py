@@ -149,7 +149,7 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     def __getattr__(self, name: str) -> Any:
         """Say how to get what is computed on request; called only for names that are not there."""
         kind = type(self).__name__
-        # A property that fails for want of a fit ends up here too, its own error forgotten.
+        # A property that fails because there was no fit ends up here too, its own error lost.
         if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
             raise NotFittedError(
                 f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "

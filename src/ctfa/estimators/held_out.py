@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -140,8 +139,8 @@ class HeldOut(NamedTuple):
         """What every merge saves on the rows left out, over all its members.
 
         Serving both sides with one model gives up predicting their difference d:
-        ``ab/(a+b) (|d - p|^2 - |d|^2)`` a row, p its prediction by models that have not seen the
-        row. A score and no estimate: the pair was chosen on all rows.
+        ``ab/(a+b) (|d - p|^2 - |d|^2)`` per row, p its prediction by models that have not seen the
+        row. A score, not an estimate: the pair was chosen on all rows.
         """
         apart, whole = (rows * (signs * counts) for rows in (self.apart, self.whole))
         sizes = counts.astype(float)
@@ -396,77 +395,50 @@ def refitted(
     ``fit(model, fold)`` fits to the training rows of a fold, where these stand in for others; None
     fits to the rows themselves. ``is_covered``: whether the first is asked for intervals.
     """
-    fit = partial(_fit_rows, sample, values, splits, groups, target_weight) if fit is None else fit
-    each = list(product(range(len(splits)), models))
-    first = next(iter(models))
+
+    def rows(at: IntArray, **known: Any) -> tuple[FloatArray, dict[str, Any]]:
+        given = sample.confounds
+        return sample.inputs[at], known if given is None else known | {"confounds": given[at]}
+
+    def fit_rows(model: Any, fold: int) -> Any:
+        train, _ = splits[fold]
+        known = {} if target_weight is None else {"target_weight": target_weight}
+        inputs, known = rows(train, groups=None if groups is None else groups[train], **known)
+        weights = None if sample.weights is None else sample.weights[train]
+        return model.fit(inputs, values[train], weights, **known)
+
+    def wrong(fold: int, name: str, share: float) -> Wrong:
+        """Errors of a model, a share of the work that is left."""
+        test, has_intervals = splits[fold][1], is_covered and name == first
+        with warnings.catch_warnings():
+            # Whoever read the data has said it, and would in every fold again.
+            warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
+            quiet = nullcontext() if has_intervals else without_intervals()
+            with progress.part(share, "held-out rows"), quiet:
+                fitted = (fit_rows if fit is None else fit)(clone(models[name]), fold)
+        true, inside, (inputs, known) = values[test], None, rows(test)
+        with warnings.catch_warnings():
+            # Where inputs are missing nothing is judged.
+            warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
+            predicted = np.asarray(fitted.predict(inputs, **known)).reshape(true.shape)
+            if has_intervals and getattr(fitted, "calibration_", None) is not None:
+                warnings.simplefilter("ignore", UserWarning)  # of intervals of moments
+                ends = fitted.predict_interval(inputs, COVERAGE, **known)
+                lower, upper = (np.asarray(end).reshape(true.shape) for end in ends)
+                inside = (lower <= true) & (true <= upper)
+        return true - predicted, inside
+
+    each, first = list(product(range(len(splits)), models)), next(iter(models))
     # To a bar: the first of the models searches for groups, its rivals hardly do.
     work = np.array([FIRST_MODEL if name == first else 1.0 for _, name in each])
     share = work / work[::-1].cumsum()[::-1]
     found = Parallel(n_jobs=n_jobs)(
-        delayed(_wrong)(
-            fit, models[name], fold, sample, values, splits[fold][1], share[at],
-            has_intervals=is_covered and name == first,
-        )
-        for at, (fold, name) in enumerate(each)
-    )  # fmt: skip
+        delayed(wrong)(*one, part) for one, part in zip(each, share.tolist(), strict=True)
+    )
     folds: list[dict[str, Wrong]] = [{} for _ in splits]
-    for (fold, name), wrong in zip(each, found, strict=True):
-        folds[fold][name] = wrong
+    for (fold, name), one in zip(each, found, strict=True):
+        folds[fold][name] = one
     return folds
-
-
-def _fit_rows(
-    sample: check.Sample,
-    values: FloatArray,
-    splits: Sequence[Split],
-    groups: Any,
-    target_weight: FloatArray | None,
-    model: Any,
-    fold: int,
-) -> Any:
-    """Fit a model to the training rows of a fold."""
-    train, _ = splits[fold]
-    weights = None if sample.weights is None else sample.weights[train]
-    labels = None if groups is None else groups[train]
-    known = {} if sample.confounds is None else {"confounds": sample.confounds[train]}
-    if target_weight is not None:
-        known["target_weight"] = target_weight
-    return model.fit(sample.inputs[train], values[train], weights, groups=labels, **known)
-
-
-def _wrong(
-    fit: Callable[[Any, int], Any],
-    model: Any,
-    fold: int,
-    sample: check.Sample,
-    values: FloatArray,
-    test: IntArray,
-    share: float,
-    *,
-    has_intervals: bool,
-) -> Wrong:
-    """Errors of a model on the held-out rows of one fold, and whether its intervals hold them.
-
-    It is a ``share`` of the work that is left.
-    """
-    known = {} if sample.confounds is None else {"confounds": sample.confounds[test]}
-    with warnings.catch_warnings():
-        # Whoever read the data has said it, and would in every fold again.
-        warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
-        quiet = nullcontext() if has_intervals else without_intervals()
-        with progress.part(share, "held-out rows"), quiet:
-            fitted = fit(clone(model), fold)
-    true, inside = values[test], None
-    with warnings.catch_warnings():
-        # Where inputs are missing nobody is judged.
-        warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
-        predicted = np.asarray(fitted.predict(sample.inputs[test], **known)).reshape(true.shape)
-        if has_intervals and getattr(fitted, "calibration_", None) is not None:
-            warnings.simplefilter("ignore", UserWarning)  # of intervals of moments
-            ends = fitted.predict_interval(sample.inputs[test], COVERAGE, **known)
-            lower, upper = (np.asarray(end).reshape(true.shape) for end in ends)
-            inside = (lower <= true) & (true <= upper)
-    return true - predicted, inside
 
 
 def _variance(sample: check.Sample, values: FloatArray) -> FloatArray:

@@ -18,9 +18,9 @@ from ctfa import _validation as check
 from ctfa._progress import leave_interrupts_to
 from ctfa._threads import one_thread
 from ctfa.core import backend, progress
-from ctfa.core.criteria import TARGET_CRITERIA, Criterion, unit_power
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion, Loss
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, Price, further, without_rounding
-from ctfa.core.fit import Evidence
+from ctfa.core.fit import Evidence, Fit
 from ctfa.core.graph import NO_WISHES, Neighbours, Separation, Wishes
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.judge import Merge
@@ -241,6 +241,30 @@ def pose(
     return MergeProblem(*known, rule.wishes)
 
 
+def unit_power(criterion: Loss, n_before: int = 2) -> float:
+    """Power of the target's variance that the losses of a criterion have: 1 for squared units.
+
+    Found by asking about made-up fits and about the same with four times the squares, so that a
+    criterion need not declare it. Zero (losses without units) where that does not say.
+    """
+    squares = ((3.0, 2.0), (4.0, 3.0), (3.25, 1.5), (0.25, 0.5))
+
+    def loss(factor: float) -> float:
+        fits = [
+            Fit(np.array([explained * factor]), np.array([residual * factor]), 20, 3, 3, 16, 1)
+            for explained, residual in squares
+        ]
+        evidence = Evidence(tuple(fits[:n_before]), fits[2], fits[3], 2.0, 1.0)
+        return float(np.reshape(criterion(evidence), -1)[0])
+
+    try:
+        with np.errstate(all="ignore"):
+            power = np.log(loss(4.0) / loss(1.0)) / np.log(4.0)
+    except Exception:  # a user's function may want more than it is told here
+        return 0.0
+    return float(power) if np.isfinite(power) else 0.0
+
+
 def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]:
     """Solve for several limits, with as few scans as decide them all.
 
@@ -321,14 +345,14 @@ def settle(
 
 
 def keep_price(aggregator: Any, rule: Rule, choice: Choice | None) -> None:
-    """Say what wishes cost, or that nobody knows."""
+    """Say what wishes cost, or that this is not known."""
     if rule.wishes:
         price = Price(0) if choice is None or choice.price is None else choice.price
         aggregator.price_ = replace(price, n_groups=aggregator.n_groups_)
 
 
 def leave_apart(aggregator: Any, n_variables: int) -> None:
-    """Set the same where nobody is to merge."""
+    """Set the same where nothing is to merge."""
     history = Ledger(n_variables).close()
     alone = Partition.singletons(n_variables)
     _keep(aggregator, history, PathPoint(-np.inf, alone, history.loss_interval))
@@ -493,7 +517,7 @@ def _chosen(
     rule: Rule,
     prefer: Preference,
 ) -> tuple[Choice, FloatArray]:
-    """What folds choose of one way of aggregating, and the errors of it, a fold each.
+    """What folds choose of one way of aggregating, and its errors, one per fold.
 
     A table of errors is by fold, limit and temper. Its limits are those of the free path, and then
     of what was wished if that is another path: the same again, or one cut.
@@ -554,7 +578,7 @@ def _judge_fold(
         results = {}
         for aggregate in aggregates:
             fits = known.fits(rule, aggregate)
-            if max(limits) == -np.inf and not rule.wishes:  # nobody is asked
+            if max(limits) == -np.inf and not rule.wishes:  # nothing is asked
                 alone = Partition.singletons(known.n_tasks)
                 points = [PathPoint(-np.inf, alone, (-np.inf, -np.inf)) for _ in limits]
             else:
@@ -615,7 +639,7 @@ def judge_folds(
     They follow upon ``n_before`` others of ``n_folds`` in all.
 
     Asked to stop, the folds finished by then are all there are; ``otherwise`` is what happens
-    without any. Other processes hear nothing of that: where somebody listens, folds go there in
+    without any. Other processes are not told: where progress is reported, folds go there in
     rounds, and the search stops after a round.
     """
     on_device = backend.library_of(backend.named()) not in ("auto", "numpy", "numba")

@@ -122,7 +122,7 @@ class CTFARegressor(TargetsRegressor):
         How far each target relies on its group, from 0 to 1, one value per group.
     merges_ : DataFrame
         One row per merge of targets: who joined whom, its F and break-even F, the gain predicted
-        for a pair that nobody has searched for, the members predicted to lose, and its score on the
+        for a pair that was not searched for, the members predicted to lose, and its score on the
         folds that chose the limit.
     stability_ : ndarray of shape (n_targets, n_targets)
         Share of subsamples in which two targets are in one group; see ``stability``.
@@ -629,35 +629,32 @@ class CTFARegressor(TargetsRegressor):
         temper: Tempers,
         targets: check.Targets,
     ) -> None:
-        """Set what is known of every merge and every member; nothing found is nobody merged."""
+        """Set what is known of every merge and member; without anything found, of no merge."""
         aggregator, gappy = self.targets_, bool(np.isnan(targets.values).any())
         is_refitted = found is not None and found.told is not None
         partition, n_targets = aggregator.partition_, len(targets.names)
         merges: list[MergeSummary] = []
         gain = served = Gain(*np.zeros((2, n_targets)))
-        self.trust_, is_held_out = np.ones(n_targets), False
+        self.trust_ = np.ones(n_targets)
         if found is not None:
-            risk = found.fits.fit.members
+            risk, history = found.fits.fit.members, aggregator.history_
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
-            merges = [
-                MergeSummary.of(made.total, made.members, made.gain, made.f_statistic, made.f_star)
-                for made in risk.along(aggregator.history_)
-            ]
-            gain = risk.gain_over_single(partition)
-            self.trust_ = risk.trust(partition)
+            gain, self.trust_ = risk.gain_over_single(partition), risk.trust(partition)
+            scores = np.full(len(history), np.nan)
             if seen is not None:
-                is_held_out = True
                 counts = np.ones(n_targets) if targets.weights is None else targets.weights
-                scores = np.full(len(merges), np.nan)
                 if not gappy:
-                    scores = seen.scores(aggregator.history_, aggregator.signs_, counts)
-                merges = [
-                    merge._replace(score=float(score))
-                    for merge, score in zip(merges, scores, strict=True)
-                ]
+                    scores = seen.scores(history, aggregator.signs_, counts)
                 gain = seen.gain(temper._replace(apart=NOTHING), partition)
                 served = seen.gain(temper, partition)
+            merges = [
+                MergeSummary.of(
+                    made.total, made.members, made.gain, made.f_statistic, made.f_star, score
+                )
+                for made, score in zip(risk.along(history), scores.tolist(), strict=True)
+            ]
+        is_held_out = found is not None and seen is not None
         self._evidence = MergeEvidence.of(
             aggregator, targets.names, merges, gain, gappy=gappy,
             served=served if is_held_out and self.regressor is None else None, held_out=is_held_out,

@@ -14,7 +14,7 @@ from ctfa.estimators.view import FittedGroups
 
 #: Groups, and members of each, that are named; names longer than this are cut.
 GROUPS, MEMBERS, LONGEST = 5, 6, 40
-#: Up to so many tasks gains are worked out where the fit has not.
+#: Up to so many tasks gains are worked out where the fit has not done so.
 GAINS = 200
 #: Colours are those of the notebook, light or dark.
 STYLE = (

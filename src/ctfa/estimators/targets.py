@@ -535,7 +535,7 @@ def _keep_groups(
     limit: float,
     curve: CutCurve | None,
 ) -> FloatArray | None:
-    """Solve, and set what is found; without a problem nobody is asked. Signs of the targets."""
+    """Solve, and set what is found; without a problem nothing is merged. Signs of the targets."""
     signs, lines = None, tasks.left.targets
     if problem is None:
         check.refuse_unasked(rule.wishes, tasks.n_tasks)
@@ -553,21 +553,16 @@ def _keep_groups(
     return signs
 
 
-def with_levels(fits: TargetFits, rule: Rule, tasks: SharedInputs) -> TargetFits:
-    """Fits whose groups serve their members by levels, whoever judged the merges."""
-    if fits.levels is not None or np.isnan(tasks.values).any():
-        return fits
-    return replace(fits, levels=tasks.fits(replace(rule, levels=True)).levels)
-
-
 def by_levels(found: Found, tasks: SharedInputs) -> Found:
     """The same groups, to be served by levels, whoever judged the merges."""
     rule, fits = found.rule, found.fits
     if rule.solver == "refits":
         rule = replace(rule, solver="ridge", penalties=None)
-        return by_levels(found._replace(fits=tasks.fits(rule), rule=rule), tasks)
+        fits = tasks.fits(rule)
     rule = replace(rule, levels=True)
-    return found._replace(fits=with_levels(fits, rule, tasks), rule=rule, temper=Temper())
+    if fits.levels is None and not np.isnan(tasks.values).any():
+        fits = replace(fits, levels=tasks.fits(rule).levels)
+    return found._replace(fits=fits, rule=rule, temper=Temper())
 
 
 def leave_targets_apart(
@@ -588,7 +583,7 @@ def leave_targets_apart(
 
 
 def _each_alone(found: Found, folds: Sequence[tuple[Any, ...]], tasks: SharedInputs) -> Found:
-    """The same with folds in which nobody was merged."""
+    """The same with folds in which nothing was merged."""
     alone = PathPoint(-np.inf, Partition.singletons(tasks.n_tasks), (-np.inf, -np.inf))
     return found._replace(folds=folds, points=[alone] * len(folds))
 
@@ -644,7 +639,7 @@ def ask_by_refits(
     """Targets judged by predictions of a regressor that is fitted for them; what it said, where.
 
     If folds are to choose a limit, they are told of by models that have not seen them, either.
-    Nobody is asked, and nothing is told, where there are too few rows or the fits were stopped.
+    Nothing is asked or told where there are too few rows or the fits were stopped.
     """
     _require_targets(aggregator, rule, tasks, targets, in_fold=in_fold)
     told = None
@@ -669,7 +664,7 @@ def ask_by_refits(
 
 
 def middle(curve: CutCurve) -> CutCurve:
-    """Of limits of the smallest error the middle one; none where nobody has merged at these.
+    """Of limits of the smallest error the middle one; none where nothing has merged at these.
 
     Losses of all rows are not quite those of folds, and the first of several would be the tightest.
     """

@@ -31,7 +31,7 @@ def lagged(X: Any, lags: Any, *, step: str = "step", names: Sequence[str] | None
         the calendar has gaps, use ``ctfa.labelled.fit(lags=...)``, or fill in rows of NaN.
     lags : iterable of int, or dict
         Steps back, such as ``range(0, 25)``, for every series; or for some by name or position:
-        the others stay as they are, and merge with nobody.
+        the others stay as they are, and merge with no other column.
     step : str, default="step"
         What one row is in time, for the names: ``"week"``, ``"month"``, ``"8 days"``.
     names : list of str, default=None

@@ -10,7 +10,7 @@ import numpy as np
 
 from ctfa import _calendar as calendar
 from ctfa import _validation as check
-from ctfa.core.confounds import Lines, take_off
+from ctfa.core.confounds import climatology_of, solved
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: What they are called, beside models.
@@ -19,10 +19,6 @@ ZEROS = (CLIMATOLOGY, PERSISTENCE, ANOMALIES)
 #: Seasons of rows of months or finer steps.
 SEASONS = ("DJF", "MAM", "JJA", "SON")
 QUARTERS = ("January-March", "April-June", "July-September", "October-December")
-#: Eigenvalues below this share of the largest are rounding, as of twelve months that add up to one.
-RANK_CUTOFF = 1e-10
-#: Rows whose products of columns are held at once.
-ROWS_AT_ONCE = 4096
 #: What a mean without a calendar is called.
 OF_TRAINING = "of the training rows"
 
@@ -193,61 +189,7 @@ def times_of(*tables: Any) -> Any:
     return None
 
 
-def climatology_of(values: FloatArray, columns: FloatArray, weights: FloatArray | None) -> Lines:
-    """What columns say of each series ``(n, m)``, by least squares on the rows it has.
-
-    Where parts of the calendar are never seen, the mean stands for them, as in ``take_off``.
-    """
-    there = ~np.isnan(values)
-    if there.all():
-        return take_off(values, columns, weights)[1]
-    # Series with gaps of their own, all at once: by inner products, of some thousand at a time.
-    parts = [
-        _lined(values[:, at : at + 2000], there[:, at : at + 2000], columns, weights)
-        for at in range(0, values.shape[1], 2000)
-    ]
-    levels, slopes = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:2])
-    return Lines(levels, slopes, np.zeros(columns.shape[1]))
-
-
-def _lined(
-    values: FloatArray, there: FloatArray, columns: FloatArray, weights: FloatArray | None
-) -> Lines:
-    n_columns = columns.shape[1]
-    weight = there * (np.ones(len(values)) if weights is None else weights)[:, None]
-    total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
-    known = np.where(there, values, 0.0)
-    level = (weight * known).sum(axis=0) / total
-    left = np.where(there, known - level, 0.0)
-    gram = np.zeros((len(total), n_columns**2))
-    for at in range(0, len(columns), ROWS_AT_ONCE):
-        some = columns[at : at + ROWS_AT_ONCE]
-        pairs = (some[:, :, None] * some[:, None, :]).reshape(len(some), n_columns**2)
-        gram += weight[at : at + ROWS_AT_ONCE].T @ pairs
-    gram = gram.reshape(len(total), n_columns, n_columns)
-    centre = (weight.T @ columns) / total[:, None]
-    return _solved(total, level, centre, gram, (weight * left).T @ columns)
-
-
-def _solved(
-    total: FloatArray, level: FloatArray, centre: FloatArray, gram: FloatArray, product: FloatArray
-) -> Lines:
-    """Least squares from sums: products of columns, and of columns with series about their means.
-
-    One of the first for all series, or one each. Of slopes that fit alike those of the least
-    effects, slope times length of the column.
-    """
-    length = np.sqrt(np.maximum(np.einsum("mpp->mp", gram), 0.0))
-    unit = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
-    about = gram - total[:, None, None] * centre[:, :, None] * centre[:, None, :]
-    about *= unit[:, :, None] * unit[:, None, :]
-    inverse = np.linalg.pinv(about, rcond=RANK_CUTOFF, hermitian=True)
-    slopes = (inverse @ (product * unit)[:, :, None])[:, :, 0] * unit
-    # At columns of zero, whatever the rows that a series was seen in.
-    return Lines(level - (slopes * centre).sum(axis=1), slopes, np.zeros(gram.shape[-1]))
-
-
-# -- The same from sums, of rows that nobody holds
+# -- The same from sums, of rows that are not in memory
 
 
 class InBlocks(NamedTuple):
@@ -376,5 +318,5 @@ def _coefficients(sums: FloatArray, columns: FloatArray) -> FloatArray:
     level, centre = sums[1] / n_rows, others.mean(axis=0)
     product = sums[2:] - np.outer(centre * n_rows, level)
     total = np.array([float(n_rows)])
-    found = _solved(total, level, centre[None], (others.T @ others)[None], product.T)
+    found = solved(total, level, centre[None], (others.T @ others)[None], product.T)
     return np.concatenate([found.levels[None], found.slopes.T])

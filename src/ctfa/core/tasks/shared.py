@@ -29,8 +29,6 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: From a partition and the signs of the targets to ``(rows, n_groups)``.
 GroupPredictor = Callable[[Partition, FloatArray], FloatArray]
-#: From these and some tempers to ``(rows, L)`` for each temper.
-Server = Callable[[Partition, FloatArray, Sequence[Any]], Iterable[FloatArray]]
 
 
 class LinearFit:
@@ -171,11 +169,6 @@ class SharedInputs:
         sample = self.left.judged
         return Ridge.factor(sample.inputs, sample.weights, sample.n_samples)
 
-    @cached_property
-    def _made(self) -> dict[Rule, TargetFits]:
-        """Fits by the rules that have asked for them."""
-        return {}
-
     def in_units(self, rule: Rule) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Offsets and scales of the targets, intercepts in these, and what is left, weighted."""
         sample, values = self.left.judged, self.left.judged_values
@@ -200,10 +193,11 @@ class SharedInputs:
         return level[0], scales, level[1], centred
 
     def fits(self, rule: Rule, aggregate: str = "mean") -> TargetFits:
-        """Scale the targets and fit each by itself; once, whoever asks again."""
-        if rule not in self._made:
-            self._made[rule] = self.judged_by(None, rule)
-        return self._made[rule]
+        """Scale the targets and fit each by itself; once for each rule, whoever asks again."""
+        made: dict[Rule, TargetFits] = vars(self).setdefault("_made", {})
+        if rule not in made:
+            made[rule] = self.judged_by(None, rule)
+        return made[rule]
 
     def judged_by(self, refits: OutOfFoldFits | None, rule: Rule) -> TargetFits:
         """The same, judged by what models that have not seen a row say of it if there are such."""
@@ -240,7 +234,8 @@ class Asked(NamedTuple):
     """Rows that judge, in the units of all rows."""
 
     inputs: FloatArray  # less what confounds say of them
-    serve: Server
+    directions: FloatArray | None  # in those of the inputs, where groups serve by levels
+    predict: GroupPredictor | None  # where they do not
     counts: FloatArray | None  # (L,): how much a target counts in its group
     true: FloatArray  # (n, L): about the offsets of the fits, zero where missing
     relative: FloatArray  # (L,): a unit of the fits
@@ -274,12 +269,9 @@ class TargetFits:
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows, over all that is observed."""
         asked = self.asked(other)
-
-        def serve(point: PathPoint) -> Iterator[FloatArray]:
-            return self.served(point, asked, tempers)
-
         total = max(float(asked.weight.sum()), TINY)
-        return squared_errors(points, serve, asked.true, asked.weight, total, asked.square)
+        judges = asked.true, asked.weight, total, asked.square
+        return squared_errors(points, lambda point: self.served(point, asked, tempers), *judges)
 
     def asked(self, other: SharedInputs) -> Asked:
         """Other rows, as these targets are judged by them."""
@@ -294,36 +286,30 @@ class TargetFits:
         weight = np.where(np.isnan(observed) | ~self.seen, 0.0, judges[:, None])
         if other.weights is not None:
             weight *= other.weights
-        serve: Server
+        directions, predict = None, None
         if levels is not None:
             directions = levels.factored.directions(inputs)
-
-            def serve(
-                partition: Partition, signs: FloatArray, tempers: Sequence[Any]
-            ) -> Iterable[FloatArray]:
-                return levels.served(levels.parts(partition, signs), directions, tempers)
-
         else:
             assert not isinstance(self.fit, OutOfFoldFits)  # which asks its own table
             predict = self.fit.predictor(inputs)
-
-            def serve(
-                partition: Partition, signs: FloatArray, tempers: Sequence[Any]
-            ) -> Iterable[FloatArray]:
-                return [partition.spread(predict(partition, signs))] * len(tempers)
-
         true, total = np.nan_to_num(observed), max(float(weight.sum()), TINY)
         square = float((weight * np.nan_to_num(values / units) ** 2).sum()) / total
-        return Asked(inputs, serve, other.weights, true, self.scales / units, weight, square)
+        known = directions, predict, other.weights, true, self.scales / units, weight, square
+        return Asked(inputs, *known)
 
     def served(
         self, point: PathPoint, asked: Asked, tempers: Sequence[Any]
     ) -> Iterator[FloatArray]:
         """What the groups of a point, and at each temper their members, say of other rows."""
         signs = np.ones(asked.relative.size) if point.signs is None else point.signs
-        level = point.partition.mean((self.intercepts * signs)[None], asked.counts)
-        level = level[:, point.partition.labels]
-        for served in asked.serve(point.partition, signs, tempers):
+        partition, levels = point.partition, self.levels
+        level = partition.mean((self.intercepts * signs)[None], asked.counts)[:, partition.labels]
+        said: Iterable[FloatArray]
+        if levels is not None and asked.directions is not None:
+            said = levels.served(levels.parts(partition, signs), asked.directions, tempers)
+        elif asked.predict is not None:
+            said = [partition.spread(asked.predict(partition, signs))] * len(tempers)
+        for served in said:
             yield (served + level) * (signs * asked.relative)
 
 
