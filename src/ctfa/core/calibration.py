@@ -171,7 +171,7 @@ class Calibration(NamedTuple):
         for slope, column in zip(self.slopes[2:].tolist(), every, strict=False):
             if slope:
                 told = told + slope * column(row, target)
-        return _limited(told)
+        return np.asarray(np.clip(1.0 + told, LEAST, MOST))
 
     def place(self, predicted: FloatArray, target: IntArray) -> FloatArray:
         """Where predictions lie among others of their targets."""
@@ -263,11 +263,6 @@ def _shrunken(errors: Errors, own: FloatArray, unit: FloatArray, labels: IntArra
     return np.where(usable, np.exp(towards + kept * (share - towards)) * unit, own)
 
 
-def _limited(told: FloatArray) -> FloatArray:
-    """Sizes, of what is told of them about one."""
-    return np.asarray(np.clip(1.0 + told, LEAST, MOST))
-
-
 def _slopes(
     errors: Errors,
     relative: FloatArray,
@@ -308,7 +303,7 @@ def _slopes(
         for gain, side, (own, mine) in zip(gains, sides, moments, strict=True):
             known = (gram - own)[np.ix_(at, at)], (product - mine)[at], penalty
             for step, found_slopes in enumerate(_forward(*known, gain.size) if side.any() else ()):
-                told = _limited(table[side][:, at] @ found_slopes)
+                told = np.clip(1.0 + table[side][:, at] @ found_slopes, LEAST, MOST)
                 score = size[side] - size[side] / told - np.log(told)
                 gain[step] = np.average(score, weights=counted[side])
         mean, error = gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(n_folds)
@@ -341,7 +336,12 @@ def _forward(
 
 
 def _table(relative: FloatArray, weight: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
-    """Quantiles of errors of each group at the normal scores, a few of others' among them."""
+    """Quantiles of errors of each group at the normal scores, a few of others' among them.
+
+    So that a new one is as likely beyond: the j-th of n has the level ``j / (n + 1)``, the
+    finite-sample correction of conformal prediction. Beyond the first and the last quantiles grow
+    as normal ones do.
+    """
     order = np.argsort(relative, kind="stable")
     values, weight, group = relative[order], weight[order], group[order]
     lent = values
@@ -351,29 +351,19 @@ def _table(relative: FloatArray, weight: FloatArray, group: IntArray, n_groups: 
     by_group = np.argsort(group, kind="stable")
     ends = np.cumsum(np.bincount(group, minlength=n_groups))
     table = np.empty((n_groups, SCORES.size))
-    for number, mine in enumerate(np.split(by_group, ends[:-1])):
+    for found, mine in zip(table, np.split(by_group, ends[:-1]), strict=True):
         own, counts = values[mine], weight[mine]
         if n_groups > 1:
             own, counts = np.concatenate((own, lent)), np.concatenate((counts, share))
             again = np.argsort(own, kind="stable")
             own, counts = own[again], counts[again]
-        table[number] = _quantiles(own, counts)
+        level = (np.cumsum(counts) - counts / 2.0 + 0.5) / (counts.sum() + 1.0)
+        scores = ndtri(level)
+        found[:] = np.interp(SCORES, scores, own)
+        for end, beyond in ((0, scores[0] > SCORES), (-1, scores[-1] < SCORES)):
+            slope = abs(own[end] / scores[end]) if scores[end] else 0.0
+            found[beyond] = own[end] + slope * (SCORES[beyond] - scores[end])
     return table
-
-
-def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Quantiles of sorted values at the normal scores, so that a new one is as likely beyond.
-
-    The j-th of n has the level ``j / (n + 1)``: the finite-sample correction of conformal
-    prediction. Beyond the first and the last they grow as normal ones do.
-    """
-    level = (np.cumsum(weight) - weight / 2.0 + 0.5) / (weight.sum() + 1.0)
-    scores = ndtri(level)
-    found = np.interp(SCORES, scores, values)
-    for end, beyond in ((0, scores[0] > SCORES), (-1, scores[-1] < SCORES)):
-        slope = abs(values[end] / scores[end]) if scores[end] else 0.0
-        found[beyond] = values[end] + slope * (SCORES[beyond] - scores[end])
-    return np.asarray(found)
 
 
 def quantile(table: FloatArray, score: float) -> FloatArray:

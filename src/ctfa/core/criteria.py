@@ -74,8 +74,8 @@ def mse(evidence: Evidence) -> Number:
     derived for one target and one target and is reused for groups of any size.
     """
     after = evidence.after
-    signals = [_signal(fit, fit.n_inputs) for fit in (*evidence.before, after)]
-    return _two_task_loss(evidence, after.n_inputs, *signals)
+    first, second, merged = (_signal(fit, fit.n_inputs) for fit in (*evidence.before, after))
+    return _two_task_loss(evidence, after.n_inputs, first, second, merged)
 
 
 def corollary(evidence: Evidence) -> Number:
@@ -85,8 +85,9 @@ def corollary(evidence: Evidence) -> Number:
     ``var(f) R2``, where ``var(f) = var(y) - s2``; the smaller of the two gains decides.
     """
     after = evidence.after
-    signals = [_signal(fit, fit.n_samples - 1 - fit.dof) for fit in evidence.before]
-    return _two_task_loss(evidence, after.rank, *signals, after.explained / (after.n_samples - 1))
+    first, second = (_signal(fit, fit.n_samples - 1 - fit.dof) for fit in evidence.before)
+    merged = after.explained / (after.n_samples - 1)
+    return _two_task_loss(evidence, after.rank, first, second, merged)
 
 
 def target_risk(evidence: Evidence) -> Number:
@@ -146,8 +147,8 @@ def _two_task_loss(
     evidence: Evidence, inputs: Number, first: Number, second: Number, after: Number
 ) -> Number:
     """Variance and bias of Eq. 6 for the task that gains least, of the signals of all three."""
-    merged, n_less_one = evidence.after, evidence.after.n_samples - 1
-    least_noise = np.minimum(*(fit.residual for fit in evidence.before))
+    (one, other), merged = evidence.before, evidence.after
+    n_less_one, least_noise = merged.n_samples - 1, np.minimum(one.residual, other.residual)
     rise = (merged.residual - least_noise) / (n_less_one - inputs) * (inputs / n_less_one)
     return rise + 0.5 * (first + second) - after
 

@@ -124,11 +124,6 @@ class MemberRisk:
             common[self.rank :] = 0.0  # noise in common costs a model
         return replace(self, own=self.own - common * self.weight, model=self.model - common)
 
-    @property
-    def n_targets(self) -> int:
-        """How many targets there are."""
-        return int(self.own.shape[0])
-
     def groups(self, partition: Partition) -> FloatArray:
         """Models of the groups' means, one row per group."""
         return partition.mean(self.model.T, self.share).T
@@ -301,8 +296,8 @@ class MemberGuard:
         risk = risk.apart() if apart else risk
         self._own = risk.own @ risk.model.T  # a member and the sum of a block
         self._cost = (risk.model * risk.weight) @ risk.model.T  # two sums of blocks
-        self._size = np.ones(risk.n_targets)
-        self._slot = np.arange(risk.n_targets)  # the block of each member
+        self._size = np.ones(len(risk.own))
+        self._slot = np.arange(len(risk.own))  # the block of each member
 
     def allows(self, block: int, others: IntArray, turn: FloatArray) -> BoolArray:
         """Whether no member of either side loses, the others turned round where told."""

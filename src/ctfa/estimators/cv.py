@@ -31,11 +31,9 @@ from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.targets import (
     RATIOS,
     Found,
+    PhaseOne,
     TargetAggregator,
-    ask_by_refits,
     by_levels,
-    pose_targets,
-    read_target_rule,
 )
 
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
@@ -312,16 +310,16 @@ class _Fold:
             is_given = template.regressor is not None
             if not is_given:
                 template = clone(template).set_params(regressor=model._usual_judge(template))
+            phase = PhaseOne(template, tasks, part)
+            rule = phase.rule
             if check.judges(template.regressor):
-                rule, fits, problem = pose_targets(template, tasks, part, in_fold=True)
+                rule, fits, problem = phase.pose(in_fold=True)
                 if check.judges(model.regressor):
                     self._risk = fits.fit.members
                 self.points = solve_path(problem, target_losses) or self.points
             else:
-                rule = read_target_rule(template, part, template.regressor)
-                known = template, tasks, part, rule, template.regressor
                 asks = n_targets > 1 and max(target_losses) > -np.inf
-                fits, told, splits = ask_by_refits(*known, asks=asks, in_fold=True)
+                fits, told, splits = phase.ask_refits(asks=asks, in_fold=True)
                 if told is None:
                     self.points *= len(target_losses)
                 else:

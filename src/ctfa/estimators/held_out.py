@@ -33,7 +33,7 @@ from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.intervals import without_intervals
 from ctfa.estimators.refits import OnFolds
-from ctfa.estimators.targets import Found, TargetAggregator, find_groups
+from ctfa.estimators.targets import Found, PhaseOne, TargetAggregator
 from ctfa.estimators.zeros import Zeros
 
 Split = tuple[IntArray, IntArray]
@@ -356,7 +356,7 @@ def held_out_errors(
         judge = np.ones(len(test)) if sample.weights is None else sample.weights[test]
         gaps, held = {name: gap for name, (gap, _) in wrong.items()}, next(iter(wrong.values()))[1]
         has_intervals &= held is not None
-        if zeros.known is None:
+        if zeros.squares is None:
             said = zeros.predict(values, train, test, sample.weights, sample.confounds)
             gaps |= {name: values[test] - predicted for name, predicted in said.items()}
         # Row by row and not fold by fold: one that a target was hardly observed in says little.
@@ -369,9 +369,8 @@ def held_out_errors(
             for name, gap in gaps.items():
                 total = squares.setdefault(name, np.zeros(shape))
                 total[at] += judge[rows] @ np.where(known[rows], gap[rows], 0.0) ** 2
-    if zeros.known is not None:
-        for name, sums in zeros.known.squares.items():
-            squares[name] = (sums if len(sums) == blocked else sums.sum(axis=0)[None])[:, None]
+    for name, sums in (zeros.squares or {}).items():
+        squares[name] = (sums if len(sums) == blocked else sums.sum(axis=0)[None])[:, None]
     variance = _variance(sample, values)
     with np.errstate(invalid="ignore", divide="ignore"):
         units = {name: total / variance for name, total in squares.items()}
@@ -486,6 +485,6 @@ def group_rows(
         aggregator.set_params(cv=TargetAggregator().cv)  # lists of rows are of all of these
     part = targets._replace(values=targets.values[rows])
     tasks = SharedInputs(sample.take(rows), part.values, part.weights)
-    find_groups(aggregator, tasks, part, judge=judge, priced=False)
+    PhaseOne(aggregator, tasks, part, judge=judge).find(priced=False)
     partition: Partition = aggregator.partition_
     return partition

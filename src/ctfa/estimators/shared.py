@@ -60,13 +60,12 @@ from ctfa.estimators.refits import Stop, fit_regressor, groups_on_folds, linear,
 from ctfa.estimators.targets import (
     ALONE,
     Found,
+    PhaseOne,
     TargetAggregator,
     by_levels,
-    find_groups,
     group_means,
     in_units,
     keep_apart,
-    leave_targets_apart,
     level_of,
     names_of,
 )
@@ -507,6 +506,7 @@ class CTFARegressor(TargetsRegressor):
         own models have in what serves them.
         """
         left, judge = tasks.left, self._judge(template, targets)
+        known = tasks, targets, groups, self.n_jobs
         alone, scale = template is None, "none" if left.targets is None else "center"
         if template is None:
             template = TargetAggregator(max_loss=-np.inf, scale=scale)
@@ -521,10 +521,10 @@ class CTFARegressor(TargetsRegressor):
                 self.targets_ = aggregator
                 self._tell_evidence(None, None, Tempers(), targets)
                 return None, Tempers(), 1.0
-            found = leave_targets_apart(template, tasks, targets, groups, self.n_jobs)
+            found = PhaseOne(template, *known).apart()
         else:
-            known = aggregator, tasks, targets, groups, self.n_jobs
-            found = find_groups(*known, judge=judge, ask_folds=self.regressor is None)
+            phase = PhaseOne(aggregator, *known, judge)
+            found = phase.find(ask_folds=self.regressor is None)
         self.targets_ = aggregator
         if found.rule.solver == "refits" and self.regressor is not None:
             asks = template.regressor is None

@@ -38,7 +38,9 @@ class Zeros(NamedTuple):
     climatology: str = f"the mean {OF_TRAINING}"
     persistence: str = "rows without times have no order"  # what it is, or why there is none
     labels: Sequence[str] = ()  # of the rows
-    known: InBlocks | None = None  # of rows that others stand in for
+    #: Of rows that others stand in for: squared errors, ``(n_blocks, m)``, and what blocks are.
+    squares: Mapping[str, FloatArray] | None = None
+    blocks: Sequence[str] = ()
 
     @classmethod
     def of(cls, times: Any, labels: Sequence[str] | None = None) -> Zeros:
@@ -62,7 +64,18 @@ class Zeros(NamedTuple):
             said = {"dayofyear": "yearly cycle"}
             words = " and ".join(said.get(part, f"{part} means") for part in cycles)
             known["climatology"] = f"the {words} {OF_TRAINING}"
-        return cls(**known | _seasons_of(index, days))
+        step = calendar.step_of(days)
+        # Of months and finer steps; quarters where steps are longer.
+        if (
+            calendar.is_dated(index)
+            and 0.0 < step < 0.4 * calendar.YEAR
+            and np.isfinite(days).all()
+        ):
+            by_month = step < 1.5 * 31.0
+            month = calendar.part_of(index, "month").astype(np.intp)
+            known["season"] = month % 12 // 3 if by_month else (month - 1) // 3
+            known["seasons"] = SEASONS if by_month else QUARTERS
+        return cls(**known)
 
     @property
     def persistence_words(self) -> str:
@@ -131,24 +144,13 @@ def words_of(climatology: str, before: str) -> dict[str, str]:
     return dict(zip(ZEROS, said, strict=True))
 
 
-def _seasons_of(index: Any, days: FloatArray) -> dict[str, Any]:
-    """Season of each row: of months and finer steps; quarters where steps are longer."""
-    step = calendar.step_of(days)
-    if not calendar.is_dated(index) or not 0.0 < step < 0.4 * calendar.YEAR:
-        return {}
-    if not np.isfinite(days).all():
-        return {}
-    by_month = step < 1.5 * 31.0
-    month = calendar.part_of(index, "month").astype(np.intp)
-    season = month % 12 // 3 if by_month else (month - 1) // 3
-    return {"season": season, "seasons": SEASONS if by_month else QUARTERS}
-
-
 def read_zeros(times: Any, X: Any, y: Any, sample: check.Sample) -> Zeros:
     """Those of the rows of a fit that count, from times that are given, or those of its tables."""
     times = times_of(y, X) if times is None else times
+    said = "" if sample.confounds is None else " and what their confounds say"
+    climatology = f"the mean {OF_TRAINING}{said}"
     if times is None:
-        return Zeros(climatology=_of_confounds(sample))
+        return Zeros(climatology=climatology)
     check.require_same_rows(len(times), sample.n_given, "times")
     found = Zeros.of(times).take(sample.used)
     if not found.labels:
@@ -158,12 +160,7 @@ def read_zeros(times: Any, X: Any, y: Any, sample: check.Sample) -> Zeros:
         )
     if sample.confounds is None:
         return found
-    return found._replace(columns=None, climatology=_of_confounds(sample))
-
-
-def _of_confounds(sample: check.Sample) -> str:
-    said = "" if sample.confounds is None else " and what their confounds say"
-    return f"the mean {OF_TRAINING}{said}"
+    return found._replace(columns=None, climatology=climatology)
 
 
 def beside_zeros(error: FloatArray, zeros: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
@@ -190,13 +187,6 @@ def times_of(*tables: Any) -> Any:
 
 
 # -- The same from sums, of rows that are not in memory
-
-
-class InBlocks(NamedTuple):
-    """Squared errors of what predicts without features, summed by block, and what blocks are."""
-
-    squares: dict[str, FloatArray]  # (n_blocks, m)
-    blocks: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,8 +243,11 @@ class Summing:
         ends = values[0], values[-1]
         return Summed(start, start + len(values), *ends, int(self.block[start]), into, sums)
 
-    def errors(self, found: Summed, zeros: Zeros) -> InBlocks:
-        """Squared errors, climatology learned on the rows that are not in the block."""
+    def errors(self, found: Summed, zeros: Zeros) -> Zeros:
+        """With squared errors, climatology learned on the rows that are not in the block.
+
+        Models are judged by block alone then.
+        """
         each: list[tuple[FloatArray, ...]] = []
         blocks = [np.flatnonzero(self.block == n) for n in range(int(self.block.max()) + 1)]
         whole = np.sum(list(found.sums.values()), axis=0)[0]
@@ -267,7 +260,8 @@ class Summing:
             each.append((level, sums[1, 0] + begun, moved + begun))
         n_zeros = 1 if zeros.before is None else 3 if self.columns.shape[1] > 1 else 2
         squares = dict(zip(ZEROS[:n_zeros], map(np.array, zip(*each, strict=True)), strict=False))
-        return InBlocks(squares, [zeros.span(rows, n) for n, rows in enumerate(blocks)])
+        spans = [zeros.span(rows, n) for n, rows in enumerate(blocks)]
+        return zeros._replace(season=None, seasons=(), squares=squares, blocks=spans)
 
 
 @dataclass(frozen=True, eq=False)

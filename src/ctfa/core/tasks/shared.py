@@ -203,7 +203,7 @@ class SharedInputs:
         """The same, judged by what models that have not seen a row say of it if there are such."""
         sample, values = self.left.judged, self.left.judged_values
         weights, gaps = sample.weights, np.isnan(values)
-        *units, centred = self.in_units(rule)
+        offsets, scales, intercepts, centred = self.in_units(rule)
         fit: LinearFit | GappyFit | OutOfFoldFits
         levels, design = None, self.design
         if refits is not None:
@@ -227,7 +227,8 @@ class SharedInputs:
             if rule.levels:
                 levels = Levels(directions or self.ridge, centred, self.weights)
         seen = np.asarray(~gaps.all(axis=0))
-        return TargetFits(fit, *units, seen, self.left, rule.guarded, levels)
+        known = offsets, scales, intercepts, seen, self.left
+        return TargetFits(fit, *known, rule.guarded, levels)
 
 
 class Asked(NamedTuple):
