@@ -295,14 +295,11 @@ def solve_wishes(
     """The path without wishes, and as they were wished: another one, or a cut of the first."""
     wishes = problem.wishes
     free, n_groups = replace(problem, wishes=NO_WISHES), wishes.n_groups
-    if wishes.shape_groups:
-        points = solve_path(free.copy(), max_losses)
-        if n_groups is None:
-            return points, solve_path(problem, max_losses)
-        return points, [problem.wished(np.inf)[1]]
     if n_groups is None:
-        return solve_path(free, max_losses), []
-    if not SCANS[problem.scan].nested:
+        if not wishes.shape_groups:
+            return solve_path(free, max_losses), []
+        return solve_path(free.copy(), max_losses), solve_path(problem, max_losses)
+    if wishes.shape_groups or not SCANS[problem.scan].nested:
         return solve_path(free.copy(), max_losses), [problem.wished(np.inf)[1]]
     path = free.solve(np.inf)
     points = [free.cut(free, path, value)[1] for value in max_losses]
@@ -471,18 +468,15 @@ def choose(
 
     step = -(-len(folds) // AGAINST) if len(aggregates) > 1 else 1
     order = [k for start in range(step) for k in range(start, len(folds), step)]
-    first, rest = order[:AGAINST], order[AGAINST:]
-    if len(aggregates) > 1 and len(rest) >= AGAINST:
-        judged, stopped = judge(first, aggregates)
-        if not stopped:
-            both = [fold for fold in judged if fold is not None]
-            # Averaging errs more than shared coefficients on all of the first folds.
-            worse = [fold["mean"][0].min() > fold["pool"][0].min() for fold in both]
-            ways = [aggregates[0]] if sum(worse) == AGAINST else aggregates
-            more, stopped = judge(rest, ways, len(first))
-            judged += more
-    else:
-        judged, stopped = judge(order, aggregates)
+    is_compared = len(aggregates) > 1 and len(folds) >= 2 * AGAINST
+    judged, stopped = judge(order[:AGAINST] if is_compared else order, aggregates)
+    if is_compared and not stopped:
+        both = [fold for fold in judged if fold is not None]
+        # Averaging errs more than shared coefficients on all of the first folds.
+        worse = [fold["mean"][0].min() > fold["pool"][0].min() for fold in both]
+        ways = [aggregates[0]] if sum(worse) == AGAINST else aggregates
+        more, stopped = judge(order[AGAINST:], ways, AGAINST)
+        judged += more
     judged = [fold for _, fold in sorted(zip(order, judged, strict=False), key=lambda one: one[0])]
     found = [fold for fold in judged if fold is not None]
     if not found:
@@ -503,9 +497,9 @@ def choose(
         best = _compared(at_best)
     else:
         best, other = aggregates
-        both = np.array([len(fold) > 1 for fold in found])
+        whole = np.array([len(fold) > 1 for fold in found])
         # On folds that asked both, one is as much worse as told; the others tell the better one.
-        means[other] = means[best] + float((at_best[other] - at_best[best][both]).mean())
+        means[other] = means[best] + float((at_best[other] - at_best[best][whole]).mean())
     return chosen[best]._replace(errors=means)
 
 
@@ -543,10 +537,11 @@ def _chosen(
         error = float(gap.std(ddof=1) / np.sqrt(n_folds)) if n_folds > 1 else 0.0
         price = Price(
             round(float(n_groups[at])),
-            *(float(errors.mean()) for errors in own),
-            standard_error=error,
-            free_n_groups=float(n_groups[free.chosen]),
-            free_max_loss=float(grid[free.chosen]),
+            float(own[0].mean()),
+            float(own[1].mean()),
+            error,
+            float(n_groups[free.chosen]),
+            float(grid[free.chosen]),
         )
         if len(alone) < table.shape[2]:
             whole, free_whole = (float(table[:, limit, one].mean()) for limit, one in both)

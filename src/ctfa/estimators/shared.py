@@ -536,12 +536,13 @@ class CTFARegressor(TargetsRegressor):
             tempers = TEMPERS if self.head == "levels" else ALONE
         seen = look_at_folds(found, tasks, tempers, self.n_jobs)
         temper = Tempers() if seen is None else seen.chosen
-        if found.free_points and seen is not None and tempers is TEMPERS:
+        price = aggregator.price_ if found.free_points and tempers is TEMPERS else None
+        if seen is not None and price is not None:
             free = found._replace(points=found.free_points)
             other = look_at_folds(free, tasks, tempers, self.n_jobs)
             assert other is not None
             whole = {"whole_error": seen.error, "free_whole_error": other.error}
-            aggregator.price_ = replace(aggregator.price_, **whole)
+            aggregator.price_ = replace(price, **whole)
         self._tell_evidence(None if alone else found, seen, temper, targets)
         if not check.judges(self.regressor):
             # A linear model that has judged does not know how far to trust its groups: they serve.

@@ -227,8 +227,8 @@ class SharedInputs:
             if rule.levels:
                 levels = Levels(directions or self.ridge, centred, self.weights)
         seen = np.asarray(~gaps.all(axis=0))
-        known = offsets, scales, intercepts, seen, self.left
-        return TargetFits(fit, *known, rule.guarded, levels)
+        units = offsets, scales, intercepts
+        return TargetFits(fit, *units, seen, self.left, rule.guarded, levels)
 
 
 class Asked(NamedTuple):
@@ -340,7 +340,8 @@ class Anomalies(NamedTuple):
         left, of_targets, _ = take_off(values, columns, *rows)
         if not factored.rank:  # it says nothing: nothing changes, to the last digit
             plain = replace(sample, used=None, confounds=None)
-            of_inputs, of_targets = _nothing(of_inputs), _nothing(of_targets)
+            of_inputs = of_inputs._replace(levels=0.0 * of_inputs.levels)
+            of_targets = of_targets._replace(levels=0.0 * of_targets.levels)
             return cls(plain, values, plain, values, of_inputs, of_targets)
         single = sample.is_single
         residual = replace(sample, inputs=inputs, used=None, confounds=None, single=single)
@@ -363,10 +364,6 @@ def _free(
     root = np.sqrt(counts)[:, None]
     judged = replace(sample, inputs=inputs / root, weights=counts, counts=counts, **used_up)
     return judged, values / root
-
-
-def _nothing(lines: Lines) -> Lines:
-    return lines._replace(levels=np.zeros(lines.levels.size))
 
 
 def observed_moments(
