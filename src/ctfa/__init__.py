@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     )
     from ctfa._progress import progress
     from ctfa._validation import BlockedKFold
+    from ctfa.core.lags import lagged
     from ctfa.core.progress import ScanProgress, SearchStopped
     from ctfa.estimators.cv import CTFARegressorCV
     from ctfa.estimators.features import FeatureAggregator, feature_path
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ctfa.estimators.pooled import PooledCTFARegressor
     from ctfa.estimators.shared import CTFARegressor
     from ctfa.estimators.targets import TargetAggregator
-    from ctfa.estimators.windows import lagged
 
 __version__ = "0.1.0"
 
@@ -69,7 +69,7 @@ _HOMES = {
     "SearchStopped": "core.progress",
     "TargetAggregator": "estimators.targets",
     "feature_path": "estimators.features",
-    "lagged": "estimators.windows",
+    "lagged": "core.lags",
     "multi_input_layout": "estimators.multi_input",
     "nonlinctfa": "estimators.parity",
     "progress": "_progress",

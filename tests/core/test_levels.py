@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import BlockedKFold, CTFARegressor, FeatureAggregator, TargetAggregator
-from ctfa.core.levels import TEMPERS, Levels, Temper, Tempers, soft_features
+from ctfa.core.levels import TEMPERS, Levels, Temper, Tempers
 from ctfa.core.partition import Partition
-from ctfa.core.ridge import PENALTIES, Factors
+from ctfa.core.ridge import PENALTIES, Factors, soft_features
 from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.estimators.models import _drawn
 from ctfa.testing import check_units
@@ -428,7 +428,7 @@ def test_soft_features_become_hard_and_free_at_the_ends_of_the_penalty():
     beyond = free_of_means(inputs, labels) @ free_of_means(inputs, labels).T @ inputs
     alike = y - beyond @ np.linalg.pinv(beyond) @ y
     hard = soft_features(inputs, alike, partition, 60)
-    assert hard.is_hard
+    assert not hard.apart.any()
     means = partition.mean(X)
     penalty = smallest(deviances_by_hand(means, alike[:, None]))
     np.testing.assert_allclose(hard.coef, ridge_by_hand(means, alike, penalty), rtol=1e-6)
@@ -440,7 +440,7 @@ def test_soft_features_become_hard_and_free_at_the_ends_of_the_penalty():
         partition.share_out(free.coef) + free.apart, LinearRegression().fit(X, y).coef_, rtol=1e-5
     )
     nothing = soft_features(inputs, y, partition, 60, Factors((np.inf,)))
-    assert nothing.is_hard
+    assert not nothing.apart.any()
     assert not nothing.coef.any()
 
 

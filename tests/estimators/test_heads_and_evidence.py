@@ -36,7 +36,6 @@ from ctfa.core.criteria import (
     TARGET_CRITERIA,
     cross_validated_risk,
     target_risk,
-    unit_power,
 )
 from ctfa.core.cut import CutCurve
 from ctfa.core.design import Design
@@ -44,6 +43,7 @@ from ctfa.core.levels import TEMPERS
 from ctfa.core.ridge import PENALTIES
 from ctfa.core.scans import SCANS
 from ctfa.core.tasks.shared import LinearFit
+from ctfa.estimators.search import unit_power
 from ctfa.plotting import plot_cv_curve, plot_merge_tree, plot_merges
 from problems import JUDGES, RIDGE, make_problem
 

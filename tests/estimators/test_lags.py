@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from ctfa.labelled._past import limit_for_series
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ctfa
 from ctfa import CTFARegressor, FeatureAggregator, cli, lagged
-from ctfa.core.lags import Lag, Lags
-from ctfa.labelled._times import limit_for_series
+from ctfa.core.lags import Lags, Window
 from generated import examples
 
 xr = pytest.importorskip("xarray", reason="labelled data need xarray")
@@ -81,12 +81,12 @@ def test_only_neighbouring_lags_of_one_series_merge(seed, scan):
     model = FeatureAggregator(connectivity=graph, max_loss=20.0, min_correlation=-1, scan=scan)
     model.fit(table, rng.normal(size=52))
     for group in model.partition_.groups:
-        members = [Lag.read(table.columns[k]) for k in group]
+        members = [Window.read(table.columns[k]) for k in group]
         if members == [None]:
             continue
         assert len({lag.series for lag in members}) == 1
         step = 16 if members[0].series == "a" else 8
-        assert (np.diff(sorted(lag.back for lag in members)) == step).all()
+        assert (np.diff(sorted(lag.first for lag in members)) == step).all()
     assert sum("mean(" in name for name in model.get_feature_names_out()) < model.n_groups_ + 1
 
 

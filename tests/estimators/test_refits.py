@@ -23,7 +23,7 @@ from ctfa.core.tasks.out_of_fold import GappyOutOfFoldSpace, OutOfFold
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.estimators.refits import SHARES, OnFolds, groups_on_folds, out_of_fold
 from ctfa.estimators.search import pose
-from ctfa.estimators.targets import RATIOS, ask_by_refits, read_target_rule
+from ctfa.estimators.targets import RATIOS, PhaseOne
 
 NEAREST = KNeighborsRegressor(4)
 
@@ -205,8 +205,7 @@ def told_of(X, Y, cv=4, weights=None):
     aggregator = TargetAggregator(regressor=NEAREST, cv=cv)
     targets = check.read_targets(Y, len(X))
     tasks = SharedInputs(check.Sample(X, weights, None), targets.values)
-    rule = read_target_rule(aggregator, targets, NEAREST)
-    return ask_by_refits(aggregator, tasks, targets, rule, NEAREST, chooses=True)[1]
+    return PhaseOne(aggregator, tasks, targets).ask_refits(chooses=True)[1]
 
 
 @pytest.mark.parametrize("cv", [4, BlockedKFold(5, gap=3)], ids=str)
@@ -554,7 +553,7 @@ def test_the_space_of_targets_with_gaps_keeps_the_laws(gaps):
 
 def test_without_gaps_the_space_of_gaps_answers_as_the_other():
     whole, left = tables()
-    rule = read_target_rule(TargetAggregator(regressor=NEAREST), check.read_targets(whole), NEAREST)
+    rule = PhaseOne(TargetAggregator(regressor=NEAREST), None, check.read_targets(whole)).rule
     told = OutOfFold(whole, np.zeros_like(whole), whole - left)
     plain = pose(rule, told.fits(rule).space())
     scale = told.fits(rule).scales
@@ -588,7 +587,7 @@ def test_the_same_groups_may_be_asked_of_every_fold():
     X, Y = curved(0)
     targets = check.read_targets(Y, len(X))
     tasks = SharedInputs(check.Sample(X, None, None), targets.values)
-    rule = read_target_rule(TargetAggregator(), targets, NEAREST)
+    rule = PhaseOne(TargetAggregator(), tasks, targets, judge=NEAREST).rule
     splits = list(KFold(3).split(X))
     told = out_of_fold(NEAREST, tasks, rule, splits, np.ones(6), None, chooses=False)
     point = PathPoint(1.0, Partition(np.array([0, 0, 0, 1, 1, 1])), (1.0, 1.0))

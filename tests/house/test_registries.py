@@ -31,11 +31,11 @@ from ctfa.core.criteria import (
     cross_validated_risk,
     feature_risk,
     target_risk,
-    unit_power,
 )
 from ctfa.core.design import Design
 from ctfa.core.scans import SCANS, Scan
 from ctfa.core.spaces.targets import TargetSpace
+from ctfa.estimators.search import unit_power
 from problems import RIDGE, make_problem
 
 pd = pytest.importorskip("pandas", reason="tables need pandas")

@@ -11,7 +11,6 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
 from ctfa._collections import _collection
-from ctfa.estimators import shared as shared_inputs
 from ctfa.estimators import targets
 from ctfa.estimators.models import HEADS
 from generated import examples
@@ -35,14 +34,13 @@ def from_rows(model, *data, **known):
 def rows_used(monkeypatch):
     """Numbers of rows that Phase I was posed on, filled as fits go."""
     seen = []
-    find_groups = targets.find_groups
+    find = targets.PhaseOne.find
 
-    def watched(aggregator, tasks, *others, **known):
-        seen.append(tasks.sample.inputs.shape[0])
-        return find_groups(aggregator, tasks, *others, **known)
+    def watched(phase, **known):
+        seen.append(phase.tasks.sample.inputs.shape[0])
+        return find(phase, **known)
 
-    for module in (targets, shared_inputs):
-        monkeypatch.setattr(module, "find_groups", watched)
+    monkeypatch.setattr(targets.PhaseOne, "find", watched)
     return seen
 
 

@@ -45,7 +45,6 @@ from ctfa._commands._contents import (
 from ctfa._text import nearest
 from ctfa.core.libraries import need
 from ctfa.core.types import IntArray
-from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._labels import selected

@@ -10,7 +10,6 @@ agree, errors are in units of that, too: locally scaled conformal prediction.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,31 +50,6 @@ class Errors(NamedTuple):
     fold: IntArray  # (N,): which block of rows it was in
     weight: FloatArray | None = None  # (N,)
 
-    @classmethod
-    def of_table(
-        cls,
-        true: FloatArray,
-        predicted: FloatArray,
-        fold: IntArray,
-        weight: FloatArray | None = None,
-    ) -> Errors:
-        """Of tables ``(rows, L)``; folds and weights are of the rows."""
-        n_rows, n_targets = true.shape
-        row = np.repeat(np.arange(n_rows), n_targets)
-        return cls(
-            (true - predicted).ravel(),
-            predicted.ravel(),
-            np.tile(np.arange(n_targets), n_rows),
-            row,
-            fold[row],
-            None if weight is None else weight[row],
-        )
-
-    @property
-    def is_known(self) -> BoolArray:
-        """Where something was observed and predicted."""
-        return np.asarray(np.isfinite(self.error) & np.isfinite(self.predicted))
-
     def take(self, at: IntArray | BoolArray) -> Errors:
         """Some of the entries."""
         return Errors(*(None if one is None else one[at] for one in self))  # type: ignore[arg-type]
@@ -108,50 +82,47 @@ class Known(NamedTuple):
 
     def blocks(self, inputs: FloatArray, confounds: FloatArray | None) -> list[list[Column]]:
         """Columns of some rows: those of confounds, of distances, and of inputs themselves."""
+
+        def standard(values: FloatArray, at: IntArray) -> FloatArray:
+            """In units of their spread; zero where nothing is known."""
+            place = (values - self.centre[at]) / self.unit[at]
+            return np.asarray(np.clip(np.nan_to_num(place), -FAR, FAR))
+
+        def of_row(column: FloatArray) -> Column:
+            """What all targets have in common."""
+            return lambda row, target: column[row]
+
+        def of_slot(columns: IntArray) -> Column:
+            """What targets have in a slot; zero where they have none."""
+
+            def own(row: IntArray, target: IntArray) -> FloatArray:
+                at = columns[target]
+                return np.where(at < 0, 0.0, standard(inputs[row, at], first + at))
+
+            return own
+
+        def far(own: Column) -> Column:
+            """How far inputs are from their means."""
+            return lambda row, target: np.abs(own(row, target)) - NORMAL
+
         first = 0 if confounds is None else confounds.shape[1]
-        seasons = np.empty((0, 0)) if confounds is None else self._standard(confounds, 0).T
-        blocks: list[list[Column]] = [[partial(_of_row, one) for one in seasons], [], []]
+        blocks: list[list[Column]] = [[], [], []]
+        if confounds is not None:
+            blocks[0] = [of_row(one) for one in standard(confounds, np.arange(first)).T]
         if self.centre.size == first:
             return blocks
         if self.layout is None:
-            for one in self._standard(inputs, first).T:
-                blocks[1].append(partial(_of_row, np.abs(one) - NORMAL))
-                blocks[2].append(partial(_of_row, one))
+            every = standard(inputs, first + np.arange(inputs.shape[1]))
+            blocks[2] = [of_row(one) for one in every.T]
+            blocks[1] = [far(one) for one in blocks[2]]
             return blocks
         for columns in self.layout.T:
-            own = partial(self._own, inputs, first, columns)
-            everybody = self._standard(inputs[:, columns[columns >= 0]], first, columns)
-            far = np.abs(everybody).mean(axis=1) - NORMAL if everybody.size else inputs[:, 0] * 0.0
-            blocks[1] += [partial(_far, own), partial(_of_row, far)]
-            blocks[2].append(own)
+            at = columns[columns >= 0]
+            everybody = standard(inputs[:, at], first + at)
+            away = np.abs(everybody).mean(axis=1) - NORMAL if at.size else np.zeros(len(inputs))
+            blocks[1] += [far(of_slot(columns)), of_row(away)]
+            blocks[2].append(of_slot(columns))
         return blocks
-
-    def _standard(
-        self, table: FloatArray, first: int, columns: IntArray | None = None
-    ) -> FloatArray:
-        """Columns in units of their spread; zero where nothing is known."""
-        at: IntArray = np.arange(table.shape[1]) if columns is None else columns[columns >= 0]
-        place = (table - self.centre[first + at]) / self.unit[first + at]
-        return np.asarray(np.clip(np.nan_to_num(place), -FAR, FAR))
-
-    def _own(
-        self, inputs: FloatArray, first: int, columns: IntArray, row: IntArray, target: IntArray
-    ) -> FloatArray:
-        """What targets have in a slot; zero where they have none."""
-        at = columns[target]
-        place = (inputs[row, at] - self.centre[first + at]) / self.unit[first + at]
-        place = np.where((at < 0) | np.isnan(place), 0.0, place)
-        return np.asarray(np.clip(place, -FAR, FAR))
-
-
-def _of_row(column: FloatArray, row: IntArray, target: IntArray) -> FloatArray:
-    """What all targets have in common."""
-    return column[row]
-
-
-def _far(own: Column, row: IntArray, target: IntArray) -> FloatArray:
-    """How far inputs are from their means."""
-    return np.asarray(np.abs(own(row, target)) - NORMAL)
 
 
 class Calibration(NamedTuple):
@@ -200,7 +171,7 @@ class Calibration(NamedTuple):
         for slope, column in zip(self.slopes[2:].tolist(), every, strict=False):
             if slope:
                 told = told + slope * column(row, target)
-        return _limited(told)
+        return np.asarray(np.clip(1.0 + told, LEAST, MOST))
 
     def place(self, predicted: FloatArray, target: IntArray) -> FloatArray:
         """Where predictions lie among others of their targets."""
@@ -211,19 +182,22 @@ class Calibration(NamedTuple):
 def calibrated(
     errors: Errors,
     labels: IntArray,
-    known: Known,
-    blocks: Sequence[Sequence[Column]],
     how: str,
-    *,
-    are_rows: bool = True,
+    inputs: FloatArray | None = None,
+    confounds: FloatArray | None = None,
+    layout: IntArray | None = None,
 ) -> Calibration | None:
-    """Intervals from held-out errors of targets in groups; None where nobody was told.
+    """Intervals from held-out errors of targets in groups; None where nothing was predicted.
 
-    ``blocks`` are columns of the rows of the errors, by ``known``. Rows that stand in for others
-    have the moments of these and nothing else (not ``are_rows``): errors are taken for normal.
+    ``inputs`` and ``confounds`` are those of the rows of the errors. Rows that stand in for others
+    have the moments of these and nothing else (no inputs): errors are taken for normal.
     """
+    known, blocks = Known(np.empty(0), np.empty(0)), []
+    if inputs is not None:
+        known = Known.of(inputs, confounds, layout)
+        blocks = known.blocks(inputs, confounds)
     n_targets = labels.size
-    errors = errors.take(errors.is_known)
+    errors = errors.take(np.isfinite(errors.error) & np.isfinite(errors.predicted))
     if not errors.error.size:
         return None
     weight = np.ones(errors.error.size) if errors.weight is None else errors.weight
@@ -239,7 +213,7 @@ def calibrated(
     true = errors.predicted + errors.error
     unit = np.sqrt(mean((true - mean(true)[errors.target]) ** 2))
     same, nothing = np.zeros(n_targets, dtype=np.intp), np.empty(0)
-    if not are_rows:
+    if inputs is None:
         scale = np.sqrt(mean(errors.error**2)) * NORMAL
         table = SCORES[None] / NORMAL
         return Calibration(scale, same, table, level, spread, nothing, known, how)
@@ -289,11 +263,6 @@ def _shrunken(errors: Errors, own: FloatArray, unit: FloatArray, labels: IntArra
     return np.where(usable, np.exp(towards + kept * (share - towards)) * unit, own)
 
 
-def _limited(told: FloatArray) -> FloatArray:
-    """Sizes, of what is told of them about one."""
-    return np.asarray(np.clip(1.0 + told, LEAST, MOST))
-
-
 def _slopes(
     errors: Errors,
     relative: FloatArray,
@@ -334,7 +303,7 @@ def _slopes(
         for gain, side, (own, mine) in zip(gains, sides, moments, strict=True):
             known = (gram - own)[np.ix_(at, at)], (product - mine)[at], penalty
             for step, found_slopes in enumerate(_forward(*known, gain.size) if side.any() else ()):
-                told = _limited(table[side][:, at] @ found_slopes)
+                told = np.clip(1.0 + table[side][:, at] @ found_slopes, LEAST, MOST)
                 score = size[side] - size[side] / told - np.log(told)
                 gain[step] = np.average(score, weights=counted[side])
         mean, error = gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(n_folds)
@@ -367,7 +336,12 @@ def _forward(
 
 
 def _table(relative: FloatArray, weight: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
-    """Quantiles of errors of each group at the normal scores, a few of others' among them."""
+    """Quantiles of errors of each group at the normal scores, a few of others' among them.
+
+    So that a new one is as likely beyond: the j-th of n has the level ``j / (n + 1)``, the
+    finite-sample correction of conformal prediction. Beyond the first and the last quantiles grow
+    as normal ones do.
+    """
     order = np.argsort(relative, kind="stable")
     values, weight, group = relative[order], weight[order], group[order]
     lent = values
@@ -377,29 +351,19 @@ def _table(relative: FloatArray, weight: FloatArray, group: IntArray, n_groups: 
     by_group = np.argsort(group, kind="stable")
     ends = np.cumsum(np.bincount(group, minlength=n_groups))
     table = np.empty((n_groups, SCORES.size))
-    for number, mine in enumerate(np.split(by_group, ends[:-1])):
+    for found, mine in zip(table, np.split(by_group, ends[:-1]), strict=True):
         own, counts = values[mine], weight[mine]
         if n_groups > 1:
             own, counts = np.concatenate((own, lent)), np.concatenate((counts, share))
             again = np.argsort(own, kind="stable")
             own, counts = own[again], counts[again]
-        table[number] = _quantiles(own, counts)
+        level = (np.cumsum(counts) - counts / 2.0 + 0.5) / (counts.sum() + 1.0)
+        scores = ndtri(level)
+        found[:] = np.interp(SCORES, scores, own)
+        for end, beyond in ((0, scores[0] > SCORES), (-1, scores[-1] < SCORES)):
+            slope = abs(own[end] / scores[end]) if scores[end] else 0.0
+            found[beyond] = own[end] + slope * (SCORES[beyond] - scores[end])
     return table
-
-
-def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Quantiles of sorted values at the normal scores, so that a new one is as likely beyond.
-
-    The j-th of n has the level ``j / (n + 1)``: the finite-sample correction of conformal
-    prediction. Beyond the first and the last they grow as normal ones do.
-    """
-    level = (np.cumsum(weight) - weight / 2.0 + 0.5) / (weight.sum() + 1.0)
-    scores = ndtri(level)
-    found = np.interp(SCORES, scores, values)
-    for end, beyond in ((0, scores[0] > SCORES), (-1, scores[-1] < SCORES)):
-        slope = abs(values[end] / scores[end]) if scores[end] else 0.0
-        found[beyond] = values[end] + slope * (SCORES[beyond] - scores[end])
-    return np.asarray(found)
 
 
 def quantile(table: FloatArray, score: float) -> FloatArray:

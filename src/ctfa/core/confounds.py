@@ -27,9 +27,10 @@ RANK_CUTOFF = 1e-10
 #: Residuals that vary by less than this share of the largest value are rounding: the confounds say
 #: all there is to say of such a series.
 RESIDUE = 1e3 * EPS
-#: Penalty, as a share of the rows, of slopes that nothing in the rows tells apart.
-TRACE = 1e-9
-
+#: Eigenvalues below this share of the largest are rounding, as of twelve months that add up to one.
+SQUARED_CUTOFF = 1e-10
+#: Rows whose products of columns are held at once.
+ROWS_AT_ONCE = 4096
 
 #: An orthogonal matrix as LAPACK packs it: vectors of reflections, and their factors.
 Reflectors = tuple[FloatArray, FloatArray]
@@ -179,6 +180,60 @@ def take_off(
     return rows.T, lines, confounds
 
 
+def climatology_of(values: FloatArray, columns: FloatArray, weights: FloatArray | None) -> Lines:
+    """What columns say of each series ``(n, m)``, by least squares on the rows it has.
+
+    Where parts of the calendar are never seen, the mean stands for them, as in ``take_off``.
+    """
+    there = ~np.isnan(values)
+    if there.all():
+        return take_off(values, columns, weights)[1]
+    # Series with gaps of their own, all at once: by inner products, of some thousand at a time.
+    parts = [
+        _lined(values[:, at : at + 2000], there[:, at : at + 2000], columns, weights)
+        for at in range(0, values.shape[1], 2000)
+    ]
+    levels, slopes = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:2])
+    return Lines(levels, slopes, np.zeros(columns.shape[1]))
+
+
+def _lined(
+    values: FloatArray, there: FloatArray, columns: FloatArray, weights: FloatArray | None
+) -> Lines:
+    n_columns = columns.shape[1]
+    weight = there * (np.ones(len(values)) if weights is None else weights)[:, None]
+    total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
+    known = np.where(there, values, 0.0)
+    level = (weight * known).sum(axis=0) / total
+    left = np.where(there, known - level, 0.0)
+    gram = np.zeros((len(total), n_columns**2))
+    for at in range(0, len(columns), ROWS_AT_ONCE):
+        some = columns[at : at + ROWS_AT_ONCE]
+        pairs = (some[:, :, None] * some[:, None, :]).reshape(len(some), n_columns**2)
+        gram += weight[at : at + ROWS_AT_ONCE].T @ pairs
+    gram = gram.reshape(len(total), n_columns, n_columns)
+    centre = (weight.T @ columns) / total[:, None]
+    return solved(total, level, centre, gram, (weight * left).T @ columns)
+
+
+def solved(
+    total: FloatArray, level: FloatArray, centre: FloatArray, gram: FloatArray, product: FloatArray
+) -> Lines:
+    """Least squares from sums: products of columns, and of columns with series about their means.
+
+    One of the first for all series, or one each. Of slopes that fit alike those of the least
+    effects, slope times length of the column.
+    """
+    length = np.sqrt(np.maximum(np.einsum("mpp->mp", gram), 0.0))
+    unit = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
+    about = gram - total[:, None, None] * centre[:, :, None] * centre[:, None, :]
+    about *= unit[:, :, None] * unit[:, None, :]
+    inverse = np.linalg.pinv(about, rcond=SQUARED_CUTOFF, hermitian=True)
+    slopes = (inverse @ (product * unit)[:, :, None])[:, :, 0] * unit
+    # At columns of zero, whatever the rows that a series was seen in.
+    return Lines(level - (slopes * centre).sum(axis=1), slopes, np.zeros(gram.shape[-1]))
+
+
 def held_out_share(
     values: FloatArray, columns: FloatArray, blocks: IntArray, beside: FloatArray | None = None
 ) -> FloatArray:
@@ -190,33 +245,11 @@ def held_out_share(
     does not vary.
     """
     known = np.zeros((len(values), 0)) if beside is None else beside
-    less = _held_out_squares(values, known, blocks)
-    more = _held_out_squares(values, np.column_stack([known, columns]), blocks)
+    less, more = np.zeros((2, values.shape[1]))
+    for block in np.unique(blocks):
+        rows, rest = blocks == block, blocks != block
+        for total, given in ((less, known), (more, np.column_stack([known, columns]))):
+            said = climatology_of(values[rest], given[rest], None).at(given[rows])
+            total[:] += np.nansum((values[rows] - said) ** 2, axis=0)
     varies = less > EPS * np.nansum(values**2, axis=0)
     return np.where(varies, 1.0 - more / np.where(varies, less, 1.0), np.nan)
-
-
-def _held_out_squares(values: FloatArray, columns: FloatArray, blocks: IntArray) -> FloatArray:
-    """Squared errors of each series, summed over the blocks as each is left out.
-
-    By inner products, for all series at once: this is to be said, in two digits, and not decided
-    by. For the same reason a trace of a penalty serves where columns depend on each other.
-    """
-    there = ~np.isnan(values)
-    level = np.where(there, values, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    target = np.where(there, values - level, 0.0)
-    design = np.column_stack([np.ones(len(values)), columns])
-    n_columns = design.shape[1]
-    pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
-    parts = [np.flatnonzero(blocks == block) for block in np.unique(blocks)]
-    grams = [(pairs[rows].T @ there[rows]).T.reshape(-1, n_columns, n_columns) for rows in parts]
-    products = [(design[rows].T @ target[rows]).T for rows in parts]
-    gram, product = sum(grams), sum(products)
-    penalty = np.diag(np.r_[0.0, np.full(n_columns - 1, TRACE)]) * len(values)
-    penalty[0, 0] = np.finfo(float).tiny  # a series that is never seen outside a block
-    total = np.zeros(values.shape[1])
-    for rows, own, said in zip(parts, grams, products, strict=True):
-        slopes = np.linalg.solve(gram - own + penalty, (product - said)[:, :, None])[:, :, 0]
-        left = target[rows] - design[rows] @ slopes.T
-        total += np.where(there[rows], left**2, 0.0).sum(axis=0)
-    return total

@@ -49,30 +49,6 @@ class Criterion:
             return self
         return replace(self, loss=self.ridge_loss, kernel=None)
 
-    def by_refits(self, *, crosswise: bool = False) -> Criterion:
-        """The same judged by predictions of rows that a regressor was not fitted to.
-
-        ``crosswise``: of tasks whose models are asked about each other's rows.
-        """
-        what = (
-            "squared difference without features over what the regressor leaves of it",
-            "the difference of two groups is without features over what the regressor leaves of "
-            "it, squared,",
-        )
-        if crosswise:
-            what = (
-                "squared errors of both sides under one model over those under one each",
-                "the squared errors of two groups are under the models of both over those under "
-                "their own",
-            )
-        return replace(
-            self.by_ridge(),
-            words=f"what {what[1]} in rows that it was not fitted to (1 breaks even)",
-            limit_words=f"{what[0]}, 1 breaks even",
-            usual_loss=None,
-            weighs_bias=False,
-        )
-
 
 def criterion_of(option: Any, *registries: Mapping[str, Criterion | Loss]) -> Criterion:
     """A criterion by its name, by its loss or by itself; what is not known is a user's own.
@@ -94,34 +70,24 @@ def mse(evidence: Evidence) -> Number:
 
     ``V_A - min(V_P, V_j) + (W_P + W_j)/2 - W_A`` with the variance ``V = s2 D/(n-1)`` of Theorem 1
     and ``W = R2 (var(y) - s2)``, where R2 enters twice: once as itself and once inside the variance
-    of the signal. Kept for parity; it is derived for one target and one target and is reused for
-    groups of any size.
+    of the signal. Degrees of freedom are counted by all columns given. Kept for parity; it is
+    derived for one target and one target and is reused for groups of any size.
     """
-    first, second = evidence.before
-    return _two_task_loss(
-        evidence,
-        _printed_signal(first),
-        _printed_signal(second),
-        _printed_signal(evidence.after),
-        inputs=evidence.after.n_inputs,
-    )
+    after = evidence.after
+    first, second, merged = (_signal(fit, fit.n_inputs) for fit in (*evidence.before, after))
+    return _two_task_loss(evidence, after.n_inputs, first, second, merged)
 
 
 def corollary(evidence: Evidence) -> Number:
     """Return the loss of merging two targets by Eq. 6 read literally.
 
     The mean target counts with its explained variance ``var(psi) R2``, the two targets with
-    ``var(f) R2``; the smaller of the two gains decides.
+    ``var(f) R2``, where ``var(f) = var(y) - s2``; the smaller of the two gains decides.
     """
-    first, second = evidence.before
     after = evidence.after
-    return _two_task_loss(
-        evidence,
-        _signal(first),
-        _signal(second),
-        after.explained / (after.n_samples - 1),
-        inputs=after.rank,
-    )
+    first, second = (_signal(fit, fit.n_samples - 1 - fit.dof) for fit in evidence.before)
+    merged = after.explained / (after.n_samples - 1)
+    return _two_task_loss(evidence, after.rank, first, second, merged)
 
 
 def target_risk(evidence: Evidence) -> Number:
@@ -178,60 +144,20 @@ def feature_risk(evidence: Evidence) -> Number:
 
 
 def _two_task_loss(
-    evidence: Evidence,
-    signal_first: Number,
-    signal_second: Number,
-    signal_after: Number,
-    *,
-    inputs: Number,
+    evidence: Evidence, inputs: Number, first: Number, second: Number, after: Number
 ) -> Number:
-    """Variance and bias of Eq. 6 for the task that gains least."""
-    first, second = evidence.before
-    n_samples = evidence.after.n_samples
-    dof = n_samples - inputs - 1
-    least_noise = np.minimum(first.residual, second.residual)
-    variance_rise = (evidence.after.residual - least_noise) / dof * (inputs / (n_samples - 1))
-    return variance_rise + 0.5 * (signal_first + signal_second) - signal_after
+    """Variance and bias of Eq. 6 for the task that gains least, of the signals of all three."""
+    (one, other), merged = evidence.before, evidence.after
+    n_less_one, least_noise = merged.n_samples - 1, np.minimum(one.residual, other.residual)
+    rise = (merged.residual - least_noise) / (n_less_one - inputs) * (inputs / n_less_one)
+    return rise + 0.5 * (first + second) - after
 
 
-def _printed_signal(fit: Fit) -> Number:
-    """``R2 (var - s2)`` with the degrees of freedom of all columns given, as the authors count."""
-    return _shrunk_signal(fit, fit.n_samples - fit.n_inputs - 1)
-
-
-def _signal(fit: Fit) -> Number:
-    """``R2 var(f)``, with ``var(f) = var(y) - s2``."""
-    return _shrunk_signal(fit, fit.dof)
-
-
-def _shrunk_signal(fit: Fit, dof: Number) -> Number:
-    total = fit.explained + fit.residual
-    share = fit.explained / np.maximum(total, TINY)  # a constant target explains nothing
-    return share * (total / (fit.n_samples - 1) - fit.residual / dof)
-
-
-def unit_power(criterion: Loss, n_before: int = 2) -> float:
-    """Power of the target's variance that the losses of a criterion have: 1 for squared units.
-
-    Found by asking about made-up fits and about the same with four times the squares, so that a
-    criterion need not declare it. Zero (losses without units) where that does not say.
-    """
-    squares = ((3.0, 2.0), (4.0, 3.0), (3.25, 1.5), (0.25, 0.5))
-
-    def loss(factor: float) -> float:
-        fits = [
-            Fit(np.array([explained * factor]), np.array([residual * factor]), 20, 3, 3, 16, 1)
-            for explained, residual in squares
-        ]
-        evidence = Evidence(tuple(fits[:n_before]), fits[2], fits[3], 2.0, 1.0)
-        return float(np.reshape(criterion(evidence), -1)[0])
-
-    try:
-        with np.errstate(all="ignore"):
-            power = np.log(loss(4.0) / loss(1.0)) / np.log(4.0)
-    except Exception:  # a user's function may want more than it is told here
-        return 0.0
-    return float(power) if np.isfinite(power) else 0.0
+def _signal(fit: Fit, inputs: Number) -> Number:
+    """``R2 (var - s2)``, the noise variance with degrees of freedom for so many inputs."""
+    share = fit.explained / np.maximum(fit.total, TINY)  # a constant target explains nothing
+    n_less_one = fit.n_samples - 1
+    return share * (fit.total / n_less_one - fit.residual / (n_less_one - inputs))
 
 
 #: Keeps the R2 of a constant target at zero instead of zero over zero.

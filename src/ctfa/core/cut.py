@@ -19,7 +19,7 @@ PREFERRED = 1.5
 #: Ratio of the numbers of groups that two limits beyond those leave, one after the other.
 STEP = 1.5
 #: Held-out errors that agree to this part of themselves are ties: rounding tells them apart, and
-#: the paired standard error of rounding is no evidence.
+#: the paired standard error of rounding is not evidence.
 TIED = 1e-10
 
 
@@ -96,7 +96,7 @@ class CutCurve:
         return np.asarray(tied & (self.n_groups == self.n_groups[tied].min()))
 
     def columns(self) -> dict[str, FloatArray]:
-        """One array a column, for a data frame."""
+        """One array per column, for a data frame."""
         return {
             "max_loss": self.max_loss,
             "error": self.error,

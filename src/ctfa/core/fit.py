@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,19 @@ class Fit(NamedTuple):
         return np.where(self.explained != 0.0, ratio, 0.0)
 
 
+def _asked(name: str, text: str) -> Any:
+    """A part that may have been given as a function, called when it is first wanted."""
+
+    def part(self: Evidence) -> Any:
+        found = getattr(self, name)
+        if callable(found):
+            found = found()
+            setattr(self, name, found)
+        return found
+
+    return property(part, doc=text)
+
+
 class Evidence:
     """Two blocks as they stand, the one that would replace them, and what tells them apart.
 
@@ -56,7 +69,7 @@ class Evidence:
     merge would give up: that of the two means' difference (targets), or the one extra coefficient
     that lets two features differ (features). ``f_star`` is the F of that regression at which a
     merge breaks even in expectation. ``stake`` is what a unit of its sum of squares weighs in the
-    total risk, where the sizes of the blocks do not say it (``core/gains.py``). Each may be given
+    total risk, where the sizes of the blocks do not say it (``core/members.py``). Each may be given
     as a function, called when a criterion first wants it: no criterion wants all, and a question
     costs little more than its arithmetic.
     """
@@ -74,47 +87,15 @@ class Evidence:
         self._before = before
         self._after = after
         self._difference = difference
-        self._f_star = f_star
+        self._f_star = self._one_regression if f_star is None else f_star
         self._stake = stake
 
-    @property
-    def before(self) -> tuple[Fit, ...]:
-        """The fits that stand now."""
-        if not isinstance(self._before, tuple):
-            self._before = self._before()
-        return self._before
+    before: tuple[Fit, ...] = _asked("_before", "The fits that stand now.")
+    after: Fit = _asked("_after", "The fit that would replace them.")
+    difference: Fit = _asked("_difference", "The regression that tells the two blocks apart.")
+    f_star: Number = _asked("_f_star", "F of the difference at which a merge breaks even.")
+    stake: Number | None = _asked("_stake", "Share of the total risk of a unit of its squares.")
 
-    @property
-    def after(self) -> Fit:
-        """The fit that would replace them."""
-        if not isinstance(self._after, Fit):
-            self._after = self._after()
-        return self._after
-
-    @property
-    def difference(self) -> Fit:
-        """The regression that tells the two blocks apart."""
-        if not isinstance(self._difference, Fit):
-            self._difference = self._difference()
-        return self._difference
-
-    @property
-    def f_star(self) -> Number:
-        """F of the difference at which a merge breaks even in expectation.
-
-        Unless a space says otherwise, that of one regression on random inputs with an intercept:
-        ``1 + (n-1)/(n-r-2)``.
-        """
-        if self._f_star is None:
-            difference = self.difference
-            self._f_star = 1.0 + (difference.n_samples - 1) / (difference.dof - 1)
-        elif callable(self._f_star):
-            self._f_star = self._f_star()
-        return self._f_star
-
-    @property
-    def stake(self) -> Number | None:
-        """Share of the total risk that a unit of the difference's sum of squares stands for."""
-        if callable(self._stake):
-            self._stake = self._stake()
-        return self._stake
+    def _one_regression(self) -> Number:
+        """Of one regression on random inputs with an intercept: ``1 + (n-1)/(n-r-2)``."""
+        return 1.0 + (self.difference.n_samples - 1) / (self.difference.dof - 1)

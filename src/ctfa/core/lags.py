@@ -20,55 +20,39 @@ from ctfa.core.types import IntArray
 _NAME = re.compile(r"(?P<series>.+), (?P<back>\d+) (?P<unit>[a-z]+?)s? before", re.DOTALL)
 
 
-class Lag(NamedTuple):
-    """A series as it was some time before."""
-
-    series: str
-    back: int
-    unit: str  # in the singular: "week"
-
-    def __str__(self) -> str:
-        """Its name: ``rain, 3 weeks before``."""
-        return f"{self.series}, {self.words}"
-
-    @property
-    def words(self) -> str:
-        """How far back: ``3 weeks before``."""
-        return f"{self.back} {self.unit}{'' if self.back == 1 else 's'} before"
-
-    @classmethod
-    def read(cls, name: Any) -> Lag | None:
-        """What a name says; None where it is not that of a lagged column."""
-        found = _NAME.fullmatch(name) if isinstance(name, str) else None
-        return None if found is None else cls(found["series"], int(found["back"]), found["unit"])
-
-
 class Window(NamedTuple):
-    """Neighbouring lags of one series."""
+    """Neighbouring lags of one series; one lag where the first is the last."""
 
     series: str
     first: int  # the shorter way back
     last: int
-    unit: str
+    unit: str  # in the singular: "week"
 
     @property
     def words(self) -> str:
-        """How far back: ``3-8 weeks before``."""
-        if self.first == self.last:
-            return Lag(self.series, self.first, self.unit).words
-        return f"{self.first}-{self.last} {self.unit}s before"
+        """How far back: ``3-8 weeks before``, ``3 weeks before``."""
+        if self.first != self.last:
+            return f"{self.first}-{self.last} {self.unit}s before"
+        return f"{self.first} {self.unit}{'' if self.first == 1 else 's'} before"
 
     def __str__(self) -> str:
         """Its name: ``rain, 3-8 weeks before``."""
         return f"{self.series}, {self.words}"
+
+    @classmethod
+    def read(cls, name: Any) -> Window | None:
+        """What a name says; None where it is not that of a lagged column."""
+        found = _NAME.fullmatch(name) if isinstance(name, str) else None
+        back = 0 if found is None else int(found["back"])
+        return None if found is None else cls(found["series"], back, back, found["unit"])
 
 
 class Lags:
     """Which of some columns are of the past, by their names."""
 
     def __init__(self, names: Sequence[Any]) -> None:
-        self.of = [Lag.read(name) for name in names]
-        self._ranks: dict[Lag, int] = {}
+        self.of = [Window.read(name) for name in names]
+        self._ranks: dict[Window, int] = {}
         for series in {(lag.series, lag.unit) for lag in self.of if lag is not None}:
             own = {lag for lag in self.of if lag is not None and (lag.series, lag.unit) == series}
             self._ranks |= {lag: rank for rank, lag in enumerate(sorted(own))}
@@ -93,12 +77,12 @@ class Lags:
         ranks = [self._ranks[lag] for lag in known]
         if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
             return None
-        return Window(first.series, first.back, last.back, first.unit)
+        return first._replace(last=last.last)
 
     def chain(self) -> Any:
-        """Who may merge with whom: neighbouring lags of one series, and nobody else."""
+        """Who may merge with whom: neighbouring lags of one series only."""
         places = {lag: column for column, lag in enumerate(self.of) if lag is not None}
-        ordered = sorted(places, key=lambda lag: (lag.series, lag.unit, lag.back))
+        ordered = sorted(places, key=lambda lag: (lag.series, lag.unit, lag.first))
         pairs = [
             (places[a], places[b])
             for a, b in itertools.pairwise(ordered)
@@ -112,17 +96,15 @@ class Lags:
 
 def read_lags(lags: Any, option: str = "lags", least: int = 0) -> list[int]:
     """Whole numbers of steps back, sorted, each once; one number is itself."""
-    given = [lags] if isinstance(lags, int | np.integer) else lags
     try:
+        given = [lags] if isinstance(lags, int | np.integer) else lags
         found = sorted({_whole(lag) for lag in given})
+        if isinstance(lags, str | Mapping) or not found:
+            raise ValueError
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{option}={lags!r}: give whole numbers of steps back, such as range({least}, 25)."
         ) from error
-    if isinstance(lags, str | Mapping) or not found:
-        raise ValueError(
-            f"{option}={lags!r}: give whole numbers of steps back, such as range({least}, 25)."
-        )
     if found[0] < least:
         later = "a value of the future" if found[0] < 0 else "the value that is to be predicted"
         raise ValueError(
@@ -145,3 +127,104 @@ def read_step(step: str) -> tuple[int, str]:
             f"step={step!r}: give a word such as 'week', or a number of them, '8 days'."
         )
     return int(found[1] or 1), found[2]
+
+
+class Lagged(NamedTuple):
+    """What ``lagged`` gives."""
+
+    columns: Any  # (n_samples, ..., n_columns), NaN where the past is before the first row
+    names: list[str]
+    connectivity: Any  # sparse, (n_columns, n_columns)
+
+
+def lagged(X: Any, lags: Any, *, step: str = "step", names: Sequence[str] | None = None) -> Lagged:
+    """Columns of the past, and the chain in which only neighbouring lags of one series may merge.
+
+    With ``FeatureAggregator(connectivity=..., min_correlation=-1)`` Phase II finds windows of time,
+    such as ``mean(rain, 3-8 weeks before)``.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n_samples, n_series), or array (n_samples, n_tasks, n_series)
+        Series in rows that follow each other at equal distance: a lag is a number of rows. Where
+        the calendar has gaps, use ``ctfa.labelled.fit(lags=...)``, or fill in rows of NaN.
+    lags : iterable of int, or dict
+        Steps back, such as ``range(0, 25)``, for every series; or for some by name or position:
+        the others stay as they are, and merge with no other column.
+    step : str, default="step"
+        What one row is in time, for the names: ``"week"``, ``"month"``, ``"8 days"``.
+    names : list of str, default=None
+        Of the series. None takes those of a data frame, else x0, x1, ...
+
+    Returns
+    -------
+    columns : array or data frame
+        ``X`` with the series last: all lags of the first, then of the second. NaN in the first
+        rows, whose past is not there: leave out as many as the longest lag before a fit, or hand
+        them to ``MultiInputCTFARegressor``, which takes gaps.
+    names : list of str
+        ``"rain, 3 weeks before"``.
+    connectivity : sparse matrix
+        The chain, for ``FeatureAggregator(connectivity=...)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import FeatureAggregator, lagged
+    >>> rng = np.random.default_rng(0)
+    >>> rain = rng.normal(size=(400, 1))
+    >>> past = lagged(rain, range(10), step="week", names=["rain"])
+    >>> X = past.columns[9:]
+    >>> y = X[:, 3:9].sum(axis=1) + rng.normal(size=391)
+    >>> import pandas as pd
+    >>> windows = FeatureAggregator(connectivity=past.connectivity, min_correlation=-1)
+    >>> windows.fit(pd.DataFrame(X, columns=past.names), y).get_feature_names_out().tolist()
+    ['mean(rain, 0-2 weeks before)', 'mean(rain, 3-8 weeks before)', 'rain, 9 weeks before']
+    """
+    values = np.asarray(X, dtype=np.float64)
+    if values.ndim not in (2, 3):
+        raise ValueError(
+            f"X has shape {values.shape}: give (n_samples, n_series), or (n_samples, n_tasks, "
+            "n_series)."
+        )
+    called = _names(X, names, values.shape[-1])
+    back = _by_series(lags, called)
+    count, unit = read_step(step)
+    columns, found = [], []
+    for number, series in enumerate(called):
+        for lag in back.get(number, [None]):
+            column, name = values[..., number], series
+            if lag is not None:
+                past = np.full(column.shape, np.nan)
+                past[lag:] = column[: max(len(column) - lag, 0)]
+                column, name = past, str(Window(series, count * lag, count * lag, unit))
+            columns.append(column)
+            found.append(name)
+    stacked: Any = np.stack(columns, axis=-1)
+    if hasattr(X, "iloc"):
+        stacked = type(X)(stacked, index=X.index, columns=found)
+    return Lagged(stacked, found, Lags(found).chain())
+
+
+def _names(X: Any, names: Any, count: int) -> list[str]:
+    given = getattr(X, "columns", None) if names is None else names
+    found = [f"x{k}" for k in range(count)] if given is None else list(map(str, given))
+    if len(found) != count or len(set(found)) != count:
+        raise ValueError(
+            f"names has {len(set(found)):,} different names for {count:,} series: give one each."
+        )
+    return found
+
+
+def _by_series(lags: Any, names: list[str]) -> dict[int, list[int]]:
+    """Lags by position of the series."""
+    if not isinstance(lags, Mapping):
+        return dict.fromkeys(range(len(names)), read_lags(lags))
+    found = {}
+    for series, own in lags.items():
+        places = [k for k, name in enumerate(names) if series in (name, k)]
+        if not places:
+            known = ", ".join(names[:8]) + ", ..." * (len(names) > 8)
+            raise ValueError(f"lags names {series!r}, and the series here are {known}.")
+        found[places[0]] = read_lags(own)
+    return found

@@ -17,10 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa.core.design import EPS, singular_values
 from ctfa.core.partition import Partition
-from ctfa.core.ridge import AS_IT_IS, Factors, Ridge, kept, restricted_penalty
+from ctfa.core.ridge import AS_IT_IS, Factors, Ridge, restricted_penalty
 from ctfa.core.types import FloatArray, IntArray
+
+#: Of means, all but least squares: for inputs that are nearly collinear, where what they differ by
+#: matters. Folds have to speak for it clearly: where they say little it would do harm.
+LEAST, UNLIKELY = 1 / 4096, 0.05
 
 
 class Temper(NamedTuple):
@@ -36,11 +39,6 @@ class Temper(NamedTuple):
     def credit(self) -> float:
         """How much it counts before folds are asked."""
         return UNLIKELY if self.mean <= LEAST else 1.0
-
-
-#: Of means, all but least squares: for inputs that are nearly collinear, where what they differ by
-#: matters. Folds have to speak for it clearly: where they say little it would do harm.
-LEAST, UNLIKELY = 1 / 4096, 0.05
 
 
 #: Factors that leave nothing.
@@ -98,10 +96,11 @@ class Levels:
         if signs is not None:
             turned, left = turned * signs, left * signs
         labels, weights = partition.labels, self.weights
+        known = self.factored.values, self.factored.n_samples
         mean, mean_left = partition.mean(turned, weights), partition.mean(left, weights)
         counts = np.ones(partition.n_variables) if weights is None else weights
         (counts,) = partition.sum(counts[None])
-        penalty = self._penalty(mean**2, _squares(mean_left), counts)
+        penalty = restricted_penalty(mean**2, _squares(mean_left), *known, counts)
         # Differences, and then their squares: members of a group hardly differ.
         whole = _squares(turned) + _squares(left)
         apart, left = turned - mean[:, labels], left - mean_left[:, labels]
@@ -110,8 +109,7 @@ class Levels:
         apart_penalty = np.full(partition.n_groups, np.inf)
         if partition.n_groups < partition.n_variables:
             rest = partition.sum(_squares(left)[None], weights)[0]
-            squares = partition.sum(apart**2, weights), rest
-            found = self._penalty(*squares)
+            found = restricted_penalty(partition.sum(apart**2, weights), rest, *known)
             apart_penalty = np.where(partition.sizes > 1, found, np.inf)
         return Parts(labels, mean, penalty, apart, apart_penalty)
 
@@ -145,12 +143,6 @@ class Levels:
         kept = self.factored.kept(parts.apart_penalty, temper)
         return np.asarray(1.0 - kept.sum(axis=0) / max(len(kept), 1))[parts.labels]
 
-    def _penalty(
-        self, explained: FloatArray, rest: FloatArray, counts: FloatArray | None = None
-    ) -> FloatArray:
-        known = self.factored.values, self.factored.n_samples
-        return restricted_penalty(explained, rest, *known, counts)
-
     def _mean(self, parts: Parts, temper: Factors) -> FloatArray:
         return parts.mean * self.factored.kept(parts.mean_penalty, temper)
 
@@ -161,80 +153,3 @@ class Levels:
 def _squares(columns: FloatArray) -> FloatArray:
     """Sum of squares of each column."""
     return np.asarray(np.einsum("ij,ij->j", columns, columns))
-
-
-class SoftFeatures(NamedTuple):
-    """One target by means of groups of features, and what single features add to these."""
-
-    coef: FloatArray  # (feature groups,): of the means
-    apart: FloatArray  # (D,): zero in the mean over each group
-
-    @property
-    def is_hard(self) -> bool:
-        """Whether features of a group have one coefficient."""
-        return not self.apart.any()
-
-
-def soft_features(
-    inputs: FloatArray,
-    target: FloatArray,
-    partition: Partition,
-    n_samples: int,
-    temper: Factors = AS_IT_IS,
-) -> SoftFeatures:
-    """Coefficients of features drawn about the one that their group has in common.
-
-    Of centred (and weighted) inputs. How far features of a group may part from theirs is one
-    penalty for all, of the greatest restricted likelihood where common coefficients are free; these
-    are then those of a ridge regression of the rest on the groups' means, which may be copies of
-    each other as features may. Infinite penalties average the features of each group.
-    """
-    means = partition.mean(inputs)
-    length = np.sqrt(np.einsum("ij,ij->j", means, means))
-    left, values, right = singular_values(means / np.where(length > 0.0, length, 1.0))
-    firm = values > max(means.shape) * EPS * values.max(initial=0.0)
-    left, values, right = left[:, firm], values[firm], right[firm]
-
-    contrasts = _contrasts(partition)
-    apart = np.zeros(partition.n_variables)
-    if contrasts.shape[1]:
-        beyond = inputs @ contrasts
-        # Of the features themselves: copies that differ by rounding differ by nothing.
-        merged = partition.sizes[partition.labels] > 1
-        scale = float(np.sqrt(_squares(inputs[:, merged]).max()))
-        beyond -= left @ (left.T @ beyond)
-        rest = target - left @ (left.T @ target)
-        if scale > 0.0 and beyond.any():
-            axes, spread, back = singular_values(beyond / scale)
-            firm = spread > max(beyond.shape) * EPS * spread[0]
-            axes, spread, back = axes[:, firm], spread[firm], back[firm]
-            turned = axes.T @ rest
-            outside = rest - axes @ turned
-            penalty = restricted_penalty(
-                turned[:, None] ** 2,
-                np.array([outside @ outside]),
-                spread,
-                n_samples - partition.n_groups,
-            )
-            shrunk = kept(spread, penalty, temper)[:, 0] / spread
-            apart = contrasts @ (back.T @ (turned * shrunk)) / scale
-    rest = target - inputs @ apart
-    turned = left.T @ rest
-    outside = rest - left @ turned
-    penalty = restricted_penalty(
-        turned[:, None] ** 2, np.array([outside @ outside]), values, n_samples
-    )
-    shrunk = kept(values, penalty, temper)[:, 0] / values
-    coef = right.T @ (turned * shrunk) / np.where(length > 0.0, length, np.inf)
-    return SoftFeatures(coef, apart)
-
-
-def _contrasts(partition: Partition) -> FloatArray:
-    """Orthonormal columns that sum to zero over every group, ``(n_variables, n_variables - n)``."""
-    columns = []
-    for group in partition.groups:
-        for size in range(1, group.size):
-            column = np.zeros(partition.n_variables)
-            column[group[:size]], column[group[size]] = 1.0, -float(size)
-            columns.append(column / np.sqrt(size * (size + 1.0)))
-    return np.array(columns).T if columns else np.empty((partition.n_variables, 0))

@@ -19,7 +19,7 @@ from ctfa.core.fit import Evidence
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: A squared step smaller than this, relative to the models it is between, is rounding.
 ROUNDING = 1e-26
@@ -124,11 +124,6 @@ class MemberRisk:
             common[self.rank :] = 0.0  # noise in common costs a model
         return replace(self, own=self.own - common * self.weight, model=self.model - common)
 
-    @property
-    def n_targets(self) -> int:
-        """How many targets there are."""
-        return int(self.own.shape[0])
-
     def groups(self, partition: Partition) -> FloatArray:
         """Models of the groups' means, one row per group."""
         return partition.mean(self.model.T, self.share).T
@@ -153,14 +148,17 @@ class MemberRisk:
             # Not a difference of two costs: models with a strong part in common differ by little.
             slope = 2.0 * self.own[grouped] - (new + old) * self.weight
             value[grouped] = np.einsum("ij,ij->i", slope, self._settled(new - old, old))
-            error_of = self._row_error if self.rank is None else self._error
-            error[grouped] = error_of(grouped, old, new)
+            if self.rank is None:  # from the spread of the squared errors over the rows left out
+                target = self.own[grouped] * self.n_samples
+                error[grouped] = self._scatter(new - old, 2.0 * target - old - new)
+            else:
+                error[grouped] = self._error(grouped, old, new)
         return Gain(value, error)
 
     def along(self, history: MergeHistory) -> Iterator[MergeGain]:
         """What each member of each merge saves compared with just before it, and all together.
 
-        One product a merge and no table of them all: a group that grows one by one has as many
+        One product per merge and not a table of them all: a group that grows one by one has as many
         entries as pairs.
         """
         # In this order each block is a slice from its own slot on.
@@ -227,17 +225,11 @@ class MemberRisk:
         """Steps from models, exactly zero where they agree to rounding, as copies do."""
         rank = self.model.shape[1] if self.rank is None else self.rank
         for part in (slice(rank), slice(rank, None)):
-            squares = (
+            length, scale = (
                 np.einsum("...j,...j->...", x[..., part], x[..., part]) for x in (steps, models)
             )
-            length, scale = squares
             steps[length <= ROUNDING * scale, part] = 0.0
         return steps
-
-    def _row_error(self, members: IntArray, old: FloatArray, new: FloatArray) -> FloatArray:
-        """From the spread of the squared errors over the rows left out."""
-        target = self.own[members] * self.n_samples
-        return self._scatter(new - old, 2.0 * target - old - new)
 
     def _scatter(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """Standard error of the mean product over the rows.
@@ -304,8 +296,8 @@ class MemberGuard:
         risk = risk.apart() if apart else risk
         self._own = risk.own @ risk.model.T  # a member and the sum of a block
         self._cost = (risk.model * risk.weight) @ risk.model.T  # two sums of blocks
-        self._size = np.ones(risk.n_targets)
-        self._slot = np.arange(risk.n_targets)  # the block of each member
+        self._size = np.ones(len(risk.own))
+        self._slot = np.arange(len(risk.own))  # the block of each member
 
     def allows(self, block: int, others: IntArray, turn: FloatArray) -> BoolArray:
         """Whether no member of either side loses, the others turned round where told."""
@@ -382,22 +374,16 @@ def gain(evidence: Evidence, m: float = 1.0) -> Gain:
     noise = np.maximum(difference.residual, 0.0) / dof
     # Groups without a slope in common have an infinite F_star and nothing to gain.
     f_star = np.where(rank > 0.0, 1.0 + m * (evidence.f_star - 1.0), 1.0)
-    stake = _stake(evidence)
+    stake = evidence.stake
+    if stake is None and len(evidence.before) == 1:
+        stake = (difference.n_samples - 2.0) / (dof * (dof + 1.0))
+    elif stake is None:
+        a, b = (fit.size for fit in evidence.before)
+        stake = a * b / (a + b) / (difference.n_samples - 1.0)
     value = stake * (rank * noise * f_star - difference.explained)
     signal = np.maximum(difference.explained - rank * noise, 0.0)
     variance = noise * (rank * noise + 2.0 * signal) + (rank * f_star * noise) ** 2 / dof
     return Gain(np.asarray(value), np.asarray(stake * np.sqrt(2.0 * variance)))
-
-
-def _stake(evidence: Evidence) -> Number:
-    """Risk per unit of the difference's sum of squares."""
-    if evidence.stake is not None:
-        return evidence.stake
-    if len(evidence.before) == 1:
-        dof = evidence.difference.dof
-        return (evidence.difference.n_samples - 2.0) / (dof * (dof + 1.0))
-    a, b = (fit.size for fit in evidence.before)
-    return a * b / (a + b) / (evidence.difference.n_samples - 1.0)
 
 
 class SquaredErrors(NamedTuple):
@@ -433,23 +419,19 @@ class SquaredErrors(NamedTuple):
 
     def less(self, other: SquaredErrors) -> Gain:
         """Mean of the difference from the squares of another fit of the same rows."""
-        own, more = len(self.left), len(other.left)
-        form = np.zeros((own + more, own + more, self.form.shape[2]))
-        form[:own, :own], form[own:, own:] = self.form, -other.form
-        saved = SquaredErrors(np.concatenate((self.left, other.left)), form, self.counts)
-        return saved._mean_and_error()
-
-    def _mean_and_error(self) -> Gain:
-        each = self.each()
+        each = self.each() - other.each()
         count = np.maximum(self._known(each), 1.0)
         value = np.nansum(each, axis=1) / count
         if self.counts is None:
             spread = np.where(np.isnan(each), 0.0, each - value[:, None])
             variance = (spread**2).sum(axis=1) / np.maximum(count - 1.0, 1.0)
         else:
-            known = np.nan_to_num(self.left)
+            own, n_parts = len(self.left), len(self.left) + len(other.left)
+            form = np.zeros((n_parts, n_parts, self.form.shape[2]))
+            form[:own, :own], form[own:, own:] = self.form, -other.form
+            known = np.nan_to_num(np.concatenate((self.left, other.left)))
             moments = np.einsum("iln,jln->lij", known, known) / count[:, None, None]
-            product = np.moveaxis(self.form, 2, 0) @ moments
+            product = np.moveaxis(form, 2, 0) @ moments
             variance = 2.0 * np.einsum("lij,lji->l", product, product)
         return Gain(np.asarray(value), np.sqrt(np.maximum(variance, 0.0) / count))
 
@@ -458,29 +440,18 @@ class SquaredErrors(NamedTuple):
         return np.asarray(known.sum(axis=1) if self.counts is None else known @ self.counts, float)
 
 
-class Replayed(NamedTuple):
-    """The evidence of each merge."""
-
-    f_statistic: FloatArray
-    f_star: FloatArray
-    gain: FloatArray
-    standard_error: FloatArray
-
-
-def replay(space: MergeSpace, history: MergeHistory) -> Replayed:
+def replay(space: MergeSpace, history: MergeHistory) -> FloatArray:
     """Merge again, and write down the evidence just before each merge; the space is used up.
 
-    Merges that do not wait for each other are asked about together.
+    F, the F that breaks even, gain and standard error: ``(4, merges)``. Merges that do not wait for
+    each other are asked about together.
     """
-    found = Replayed(*np.full((4, len(history)), np.nan))
+    found = np.full((4, len(history)), np.nan)
     for steps in levels(history):
         blocks, others = history.block[steps], history.other[steps]
         evidence = space.evidence(blocks, others)
-        predicted = gain(evidence)
-        found.f_statistic[steps] = evidence.difference.f_statistic
-        found.f_star[steps] = evidence.f_star
-        found.gain[steps] = predicted.value
-        found.standard_error[steps] = predicted.standard_error
+        known = evidence.difference.f_statistic, evidence.f_star, *gain(evidence)
+        found[:, steps] = np.stack(np.broadcast_arrays(*known))
         for block, other in zip(blocks.tolist(), others.tolist(), strict=True):
             space.merge(block, other)
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from ctfa.core.design import (
     EPS,
@@ -17,6 +18,7 @@ from ctfa.core.design import (
     weighted_mean,
 )
 from ctfa.core.design import factor as design_factor
+from ctfa.core.partition import Partition
 from ctfa.core.types import BoolArray, FloatArray
 
 #: Penalties tried, for columns at unit length: from nothing left to least squares in all but name.
@@ -152,13 +154,14 @@ class Ridge:
         return int(self.length.size)
 
     @property
-    def rank(self) -> float:
-        """Effective number of coefficients, mean over targets: traces without the intercept."""
-        return self.mean_rank()
+    def ranks(self) -> FloatArray:
+        """Effective number of coefficients of each target: traces without the intercept."""
+        return np.asarray(self.kept(self.penalty).sum(axis=0))
 
-    def mean_rank(self, weights: FloatArray | None = None) -> float:
-        """The same of targets that count by their weights."""
-        return float(np.average(self.kept(self.penalty).sum(axis=0), weights=weights))
+    @property
+    def rank(self) -> float:
+        """Mean of these."""
+        return float(self.ranks.mean())
 
     def centre(self, columns: FloatArray) -> FloatArray:
         """Centre (and weight) other columns over the same rows."""
@@ -200,7 +203,7 @@ class Ridge:
         return np.asarray(centred - self._fitted(shrunk))
 
     def augmented(self) -> Design:
-        """The fit of a single target as least squares: a row a column more pulls it towards zero.
+        """The fit of a single target as least squares, pulled towards zero by one row per column.
 
         The target gets as many zeros at its end.
         """
@@ -216,10 +219,8 @@ class Ridge:
 
     def cross_validated(self, centred: FloatArray) -> FloatArray:
         """Residuals as if each row were left out, at the average leverage of its target's fit."""
-        kept = self.kept(self.penalty)
-        residual = centred - self._fitted(kept * self._turned(centred))
-        leverage = (kept.sum(axis=0) + 1.0) / self.n_samples
-        return np.asarray(residual / np.maximum(1.0 - leverage, SMALLEST_SLACK))
+        leverage = (self.ranks + 1.0) / self.n_samples
+        return np.asarray(self.residual(centred) / np.maximum(1.0 - leverage, SMALLEST_SLACK))
 
     def about_mean(self, centred: FloatArray) -> FloatArray:
         """What a constant leaves of each row, judged in the same way.
@@ -294,3 +295,61 @@ def restricted_penalty(
         deviance += (deviance @ (counts / max(counts.sum(), TINY)))[:, None]
     # The first, which is the largest, of those between which rounding would choose.
     return np.asarray(PENALTIES[(deviance <= deviance.min(axis=0) + TIED).argmax(axis=0)])
+
+
+class SoftFeatures(NamedTuple):
+    """One target by means of groups of features, and what single features add to these."""
+
+    coef: FloatArray  # (feature groups,): of the means
+    apart: FloatArray  # (D,): zero in the mean over each group
+
+
+def soft_features(
+    inputs: FloatArray,
+    target: FloatArray,
+    partition: Partition,
+    n_samples: int,
+    temper: Factors = AS_IT_IS,
+) -> SoftFeatures:
+    """Coefficients of features drawn about the one that their group has in common.
+
+    Of centred (and weighted) inputs. How far features of a group may part from theirs is one
+    penalty for all, of the greatest restricted likelihood where common coefficients are free; these
+    are then those of a ridge regression of the rest on the groups' means, which may be copies of
+    each other as features may. Infinite penalties average the features of each group.
+    """
+
+    def regressed(axes: FloatArray, values: FloatArray, rest: FloatArray, n: int) -> FloatArray:
+        """Coefficients of a ridge regression on directions with these singular values."""
+        turned = axes.T @ rest
+        outside = rest - axes @ turned
+        squares = turned[:, None] ** 2, np.array([outside @ outside])
+        penalty = restricted_penalty(*squares, values, n)
+        return np.asarray(turned * (kept(values, penalty, temper)[:, 0] / values))
+
+    means = partition.mean(inputs)
+    length = np.sqrt(np.einsum("ij,ij->j", means, means))
+    left, values, right = singular_values(means / np.where(length > 0.0, length, 1.0))
+    firm = values > max(means.shape) * EPS * values.max(initial=0.0)
+    left, values, right = left[:, firm], values[firm], right[firm]
+
+    apart = np.zeros(partition.n_variables)
+    if partition.n_groups < partition.n_variables:
+        # Orthonormal columns that sum to zero over every group.
+        contrasts = np.zeros((partition.n_variables, partition.n_variables - partition.n_groups))
+        blocks = [linalg.helmert(group.size) for group in partition.groups]
+        contrasts[np.concatenate(partition.groups)] = linalg.block_diag(*blocks).T
+        beyond = inputs @ contrasts
+        # Of the features themselves: copies that differ by rounding differ by nothing.
+        merged = inputs[:, partition.sizes[partition.labels] > 1]
+        scale = float(np.sqrt(np.einsum("ij,ij->j", merged, merged).max()))
+        beyond -= left @ (left.T @ beyond)
+        if scale > 0.0 and beyond.any():
+            axes, spread, back = singular_values(beyond / scale)
+            firm = spread > max(beyond.shape) * EPS * spread[0]
+            axes, spread, back = axes[:, firm], spread[firm], back[firm]
+            rest = target - left @ (left.T @ target)
+            slopes = regressed(axes, spread, rest, n_samples - partition.n_groups)
+            apart = contrasts @ (back.T @ slopes) / scale
+    coef = right.T @ regressed(left, values, target - inputs @ apart, n_samples)
+    return SoftFeatures(coef / np.where(length > 0.0, length, np.inf), apart)

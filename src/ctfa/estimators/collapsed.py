@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVR
 
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray
-from ctfa.estimators.models import SingleModels, mean_of_groups
+from ctfa.estimators.models import mean_of_groups
 from ctfa.estimators.view import FittedGroups
 
 #: Regressors whose prediction is ``X @ coef_ + intercept_``.
@@ -43,13 +43,6 @@ class Collapsed(NamedTuple):
     def predict(self, X: Any) -> FloatArray:
         """Every target, ``(n, L)``."""
         return np.asarray(np.asarray(X, dtype=float) @ self.coef.T + self.intercept)
-
-
-class _Affine(NamedTuple):
-    """``x @ coef.T + intercept``; ``(k, d)`` and ``(k,)``."""
-
-    coef: FloatArray
-    intercept: FloatArray
 
 
 def collapse(model: Any) -> Collapsed:
@@ -103,28 +96,30 @@ def collapse(model: Any) -> Collapsed:
             f"{n_targets * n_features:,} coefficients, more than {LARGEST:,}: use predict, or the "
             "coefficients of regressors_, one per group."
         )
-    groups = _groups(model)
-    if fitted.own_inputs:
-        found = _own_inputs(fitted, groups, n_features)
-    else:
-        labels = fitted.partition.labels
-        served = _Affine(
-            np.stack([group.coef[0] for group in groups])[labels],
-            np.array([group.intercept[0] for group in groups])[labels],
-        )
-        found = (_own_rows if fitted.own_rows else _shared)(fitted, served)
+    found = _affine(fitted)
     names = getattr(model, "feature_names_in_", [f"x{k}" for k in range(n_features)])
-    table = Collapsed(*found, tuple(map(str, names)), tuple(fitted.names))
+    named = tuple(map(str, names)), tuple(fitted.names)
+    table = Collapsed(np.ascontiguousarray(found[:, :-1]), found[:, -1].copy(), *named)
     _require_agreement(fitted, table)
     return table
 
 
-def _groups(model: Any) -> list[_Affine]:
-    """The groups' models, functions of means of features, as functions of the features."""
+def _affine(fitted: FittedGroups) -> FloatArray:
+    """Coefficients and, in the last column, intercepts: ``(L, D + 1)``."""
+    groups = _groups(fitted.model)
+    if fitted.own_inputs:
+        return _own_inputs(fitted, groups, int(fitted.model.n_features_in_))
+    served = np.concatenate(groups)[fitted.partition.labels]
+    return (_own_rows if fitted.own_rows else _shared)(fitted, served)
+
+
+def _groups(model: Any) -> list[FloatArray]:
+    """The groups' models, functions of means of features, as functions of the features: a row."""
     groups = []
     for at, features in enumerate(model.features_):
         reduced = _linear(model.regressors_[at], f"regressors_[{at}]")
-        groups.append(reduced._replace(coef=features.partition_.share_out(reduced.coef)))
+        coef = features.partition_.share_out(reduced[:, :-1])
+        groups.append(np.column_stack((coef, reduced[:, -1])))
     return groups
 
 
@@ -133,88 +128,78 @@ def coefficients(fitted: FittedGroups) -> tuple[FloatArray, FloatArray]:
 
     Where targets share their inputs the model is not asked whether it agrees.
     """
-    if fitted.own_inputs and getattr(fitted.aggregator, "confounds_means_", None) is not None:
-        found = _own_inputs(fitted, _groups(fitted.model), int(fitted.model.n_features_in_))
-        return found.coef, found.intercept
-    if fitted.shares != "mean":
+    is_less = getattr(fitted.aggregator, "confounds_means_", None) is not None
+    if fitted.shares != "mean" and not (fitted.own_inputs and is_less):
         table = collapse(fitted.model)
         return table.coef, table.intercept
-    groups, labels = _groups(fitted.model), fitted.partition.labels
-    coef = np.stack([group.coef[0] for group in groups])
-    level = np.array([group.intercept[0] for group in groups])
-    found = _shared(fitted, _Affine(coef[labels], level[labels]))
-    return found.coef, found.intercept
+    found = _affine(fitted)
+    return np.ascontiguousarray(found[:, :-1]), found[:, -1].copy()
 
 
 def group_coefficients(fitted: FittedGroups) -> FloatArray:
     """Coefficients of the groups' models alone, in the units that targets were merged in.
 
-    By slot where targets have inputs of their own; NaN for one that a group has not.
+    By slot where targets have inputs of their own; NaN for a slot the group does not have.
     """
     groups = _groups(fitted.model)
     coef = np.full((len(groups), len(fitted.features)), np.nan)
     for at, group in enumerate(groups):
-        coef[at, fitted.columns(at)] = group.coef[0]
+        coef[at, fitted.columns(at)] = group[0, :-1]
     return np.asarray(coef + fitted.group_steps)
 
 
-def _shared(fitted: FittedGroups, served: _Affine) -> _Affine:
-    targets, singles = fitted.aggregator, fitted.parts["single_models"]
-    coef, intercept = served.coef * targets.signs_[:, None], served.intercept * targets.signs_
+def _shared(fitted: FittedGroups, served: FloatArray) -> FloatArray:
+    targets, signs = fitted.aggregator, fitted.aggregator.signs_[:, None]
     known = fitted.partition, targets.signs_, targets.target_weight_
-    _mix(coef, intercept, singles, fitted.model.trust_, known=known)
+    whole = _mixed(served * signs, fitted, known=known)
     added = fitted.parts["deviations"]
     if added is not None:
-        slopes = (added.group[fitted.partition.labels] + added.own) * targets.signs_[:, None]
-        coef = coef + slopes
-        intercept = intercept + added.level * targets.signs_ - slopes @ added.centre
-    return _in_own_units(_Affine(coef, intercept), targets.offsets_, targets.scales_)
+        slopes = added.group[fitted.partition.labels] + added.own
+        level = added.level - slopes @ added.centre
+        whole = whole + np.column_stack((slopes, level)) * signs
+    return _in_own_units(whole, targets)
 
 
-def _mix(
-    coef: FloatArray,
-    intercept: FloatArray,
-    singles: SingleModels | None,
-    trust: FloatArray,
-    levels: FloatArray | None = None,
-    known: Any = None,
-) -> None:
-    """Mix models of targets' own in, in place; ``levels`` are added to what these say.
+def _mixed(
+    whole: FloatArray, fitted: FittedGroups, levels: FloatArray | None = None, known: Any = None
+) -> FloatArray:
+    """Models of targets' own mixed in; ``levels`` are added to what these say.
 
     ``known`` are the groups, by whose members' models they may be served, too.
     """
+    singles = fitted.parts["single_models"]
     if singles is None or not singles.targets.size:
-        return
-    models = [_linear(single, "a target's own model") for single in singles.models]
+        return whole
     of = singles.targets
-    share = trust[of]
-    own = np.concatenate([single.coef for single in models]).reshape(of.size, coef.shape[1])
-    level = np.concatenate([single.intercept for single in models])
-    level = level if levels is None else level + levels[of]
+    models = [_linear(single, "a target's own model") for single in singles.models]
+    own = np.concatenate(models).reshape(of.size, whole.shape[1])
+    if levels is not None:
+        own[:, -1] += levels[of]
+    mixed = whole.copy()
     if singles.share < 1.0 and known is not None:
-        whole = np.column_stack((coef, intercept))
         every = whole.copy()
-        every[of] = np.column_stack((own, level))
-        whole += (1.0 - singles.share) * (mean_of_groups(known, every.T).T - whole)
-        coef[:], intercept[:] = whole[:, :-1], whole[:, -1]
-    coef[of] = share[:, None] * coef[of] + (1.0 - share)[:, None] * own
-    intercept[of] = share * intercept[of] + (1.0 - share) * level
+        every[of] = own
+        mixed += (1.0 - singles.share) * (mean_of_groups(known, every.T).T - whole)
+    share = fitted.model.trust_[of][:, None]
+    mixed[of] = share * mixed[of] + (1.0 - share) * own
+    return mixed
 
 
-def _own_inputs(fitted: FittedGroups, groups: Sequence[_Affine], width: int) -> _Affine:
+def _own_inputs(fitted: FittedGroups, groups: Sequence[FloatArray], width: int) -> FloatArray:
     models, steps = fitted.parts["group_models"], fitted.parts["deviations"]
     units, targets = fitted.parts["units"], fitted.aggregator
     has, layout, partition = models.has, fitted.model.layout_, fitted.partition
     n_targets, n_slots = layout.shape
-    coef, intercept = np.zeros((n_targets, width)), np.zeros(n_targets)
+    whole = np.zeros((n_targets, width + 1))
+    coef, intercept = whole[:, :-1], whole[:, -1]
     weights = getattr(targets, "target_weight_", None)
     present = has * 1.0 if weights is None else has * weights[:, None]
     # A column in the units of its series, which its coefficient is to be divided by.
     scale, shift = 1.0 / units.scales[:, :-1], -units.offsets[:, :-1] / units.scales[:, :-1]
     for at, members in enumerate(partition.groups):
         slopes = np.zeros(n_slots)
-        slopes[models.slots[at]] = groups[at].coef[0]
-        intercept[members] = groups[at].intercept[0]
+        slopes[models.slots[at]] = groups[at][0, :-1]
+        intercept[members] = groups[at][0, -1]
         if models.aggregate == "mean":
             # Every member is predicted from the mean inputs of all.
             total = present[members].sum(axis=0)
@@ -233,39 +218,42 @@ def _own_inputs(fitted: FittedGroups, groups: Sequence[_Affine], width: int) -> 
         share = np.where(steps.has[target], steps.coef[target], 0.0)
         _add(coef[target], layout[target], share * scale[target])
         intercept[target] += share @ (shift[target] - steps.centre[target])
-    return _in_own_units(_Affine(coef, intercept), targets.offsets_, targets.scales_)
+    return _in_own_units(whole, targets)
 
 
-def _own_rows(fitted: FittedGroups, served: _Affine) -> _Affine:
-    own, level = fitted.parts["slopes"], served.intercept + fitted.model.offsets_
-    levels = fitted.parts["levels"]
+def _own_rows(fitted: FittedGroups, served: FloatArray) -> FloatArray:
+    own, levels, whole = fitted.parts["slopes"], fitted.parts["levels"], served.copy()
+    whole[:, -1] += fitted.model.offsets_
     if levels is not None:
-        coef, level = served.coef.copy(), level + levels.group[fitted.partition.labels]
-        _mix(coef, level, fitted.parts["single_models"], fitted.model.trust_, levels.own)
-        return _Affine(coef, level)
-    level = level - np.einsum("ij,ij->i", own, fitted.parts["task_means"])
-    return _Affine(served.coef + own, level)
+        whole[:, -1] += levels.group[fitted.partition.labels]
+        return _mixed(whole, fitted, levels.own)
+    whole[:, :-1] += own
+    whole[:, -1] -= np.einsum("ij,ij->i", own, fitted.parts["task_means"])
+    return whole
 
 
 def _add(row: FloatArray, columns: Any, values: FloatArray) -> None:
-    """Add to columns that may be named twice; those that a target has not are -1."""
+    """Add to columns that may be named twice; -1 for slots the target does not have."""
     known = columns >= 0
     np.add.at(row, columns[known], values[known])
 
 
-def _in_own_units(units: _Affine, offsets: FloatArray, scales: FloatArray) -> _Affine:
-    return _Affine(units.coef * scales[:, None], units.intercept * scales + offsets)
+def _in_own_units(whole: FloatArray, targets: Any) -> FloatArray:
+    found = whole * targets.scales_[:, None]
+    found[:, -1] += targets.offsets_
+    return np.asarray(found)
 
 
-def _linear(regressor: Any, where: str) -> _Affine:
-    """A fitted regressor as coefficients; refused where it is not known to be linear."""
+def _linear(regressor: Any, where: str) -> FloatArray:
+    """Coefficients and intercept of a fitted regressor; refused where it may not be linear."""
     if isinstance(regressor, Pipeline):
         steps: Sequence[Any] = [step for _, step in regressor.steps]
         found = _linear(steps[-1], where)
         for step in reversed(steps[:-1]):
             if step is not None and step != "passthrough":
                 scale, shift = _scaling(step, where)
-                found = _Affine(found.coef * scale, found.intercept + found.coef @ shift)
+                coef, level = found[:, :-1], found[:, -1]
+                found = np.column_stack((coef * scale, level + coef @ shift))
         return found
     if isinstance(regressor, linear_model.RANSACRegressor):
         return _linear(regressor.estimator_, where)
@@ -273,7 +261,7 @@ def _linear(regressor: Any, where: str) -> _Affine:
         raise _not_linear(regressor, where)
     coef = np.atleast_2d(np.asarray(regressor.coef_, dtype=float))
     level = np.ravel(np.asarray(regressor.intercept_, dtype=float))
-    return _Affine(coef, np.broadcast_to(level, coef.shape[0]))
+    return np.column_stack((coef, np.broadcast_to(level, len(coef))))
 
 
 def _scaling(step: Any, where: str) -> tuple[FloatArray, FloatArray]:

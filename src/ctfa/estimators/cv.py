@@ -6,7 +6,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
-from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, criterion_of
+from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import AS_IT_IS
@@ -31,17 +31,18 @@ from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.targets import (
     RATIOS,
     Found,
+    PhaseOne,
     TargetAggregator,
-    ask_by_refits,
     by_levels,
-    pose_targets,
-    read_target_rule,
-    with_levels,
 )
 
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
 TARGET_LOSSES = (-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, np.inf)
 FEATURE_LOSSES = (-np.inf, 1.0, 2.0, 4.0, 8.0, 16.0)
+#: Both aggregators, None where a phase is skipped, and the limits of both.
+_Grids: TypeAlias = tuple[
+    TargetAggregator | None, FeatureAggregator | None, list[float], list[float]
+]
 #: Scores that sums of rows know.
 OF_SUMS = (None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
 
@@ -67,7 +68,7 @@ class CTFARegressorCV(CTFARegressor):
     error_score : float or "raise", default=np.nan
         Score of a fit that fails in one fold, as in ``GridSearchCV``: a warning says which and
         why, and limits with a mean of NaN come last. A search without a mean for any limits is an
-        error. A target that is constant over the training rows of a fold is no failure: there it
+        error. A target that is constant over the training rows of a fold is not a failure: there it
         is predicted as that constant.
 
     Attributes
@@ -154,11 +155,13 @@ class CTFARegressorCV(CTFARegressor):
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)
         check.require_error_score(self.error_score)
-        phases = _Phases.of(self, sample.n_samples)
+        phases = self._grids(sample.n_samples)
         splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
         scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
-        if _judges_by_least_squares(self.regressor, phases.targets):
+        judge = None if phases[0] is None else phases[0].regressor or self._usual_judge(phases[0])
+        if judge is not None and check.judges(judge) and check.read_judge(judge) is None:
+            # Least squares was asked for, in whose place ridge regression judges few rows.
             check.warn_if_any_is_short(sample, splits)
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(_score_fold)(number, self, phases, sample, targets, *split, scorer)
@@ -168,7 +171,7 @@ class CTFARegressorCV(CTFARegressor):
         best = self.best_params_
         chosen = [
             None if phase is None else clone(phase).set_params(max_loss=best[f"{name}__max_loss"])
-            for name, phase in (("targets", phases.targets), ("features", phases.features))
+            for name, phase in zip(("targets", "features"), phases, strict=False)
         ]
         self._fit_stand_ins(sample, targets, data, phases=chosen)
         return self
@@ -185,7 +188,7 @@ class CTFARegressorCV(CTFARegressor):
     def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
         """Folds of the search, and what in it cannot be had from sums."""
         wanted, needs_rows = super()._asks_of(data)
-        features = _Phases.of(self, 2).features
+        features = self._grids(2)[1]
         if not learns_from_sums(self._template):
             needs_rows = f"a search with {type(self._template).__name__}()"
         elif data.weights is not None:
@@ -198,16 +201,29 @@ class CTFARegressorCV(CTFARegressor):
         again = [one for one in wanted if one.purpose == "limit" and self.regressor is None]
         return [Wanted("search", self.cv), *again], needs_rows
 
-    def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
+    def _grids(self, n_samples: int) -> _Grids:
+        """The aggregators, None where a phase is skipped, and the limits tried."""
+        targets, features = self._phases()
+        check.refuse_wishes_in_search(targets)
+        check.refuse_wishes_in_search(features)
+        judge = None if targets is None else targets.regressor or self._usual_judge(targets)
+        usual = TARGET_LOSSES if check.judges(judge) else RATIOS
+        known = targets, TARGET_CRITERIA, usual, "target_losses"
+        target_losses = check.read_grid(self.target_losses, *known)
+        most = sorted({*FEATURE_LOSSES, float(np.log(n_samples))})
+        others = features, FEATURE_CRITERIA, most, "feature_losses"
+        return targets, features, target_losses, check.read_grid(self.feature_losses, *others)
+
+    def _settle_results(self, phases: _Grids, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""
         names = ("targets__max_loss", "features__max_loss")
         params = [
             {
                 name: value
-                for name, value, phase in zip(names, (target, feature), phases[:2], strict=True)
+                for name, value, phase in zip(names, values, phases[:2], strict=True)
                 if phase is not None
             }
-            for target, feature in itertools.product(phases.target_losses, phases.feature_losses)
+            for values in itertools.product(*phases[2:])
         ]
         failed = [[entry.error for entry in fold] for fold in folds]
         scores = np.array([[entry.score for entry in fold] for fold in folds])
@@ -245,35 +261,6 @@ class _Score(NamedTuple):
     error: str = ""  # why it could not be fitted, where that is so
 
 
-class _Phases(NamedTuple):
-    """The aggregators, None where a phase is skipped, and the limits tried."""
-
-    targets: TargetAggregator | None
-    features: FeatureAggregator | None
-    target_losses: list[float]
-    feature_losses: list[float]
-
-    @classmethod
-    def of(cls, model: CTFARegressorCV, n_samples: int) -> _Phases:
-        targets = check.read_phase(model.targets, TargetAggregator, "targets")
-        features = check.read_phase(model.features, FeatureAggregator, "features")
-        check.refuse_wishes_in_search(targets)
-        check.refuse_wishes_in_search(features)
-        usual = sorted({*FEATURE_LOSSES, float(np.log(n_samples))})
-        judge = None if targets is None else targets.regressor or model._usual_judge(targets)
-        usual_ratios = TARGET_LOSSES if check.judges(judge) else RATIOS
-        return cls(
-            targets,
-            features,
-            check.read_grid(
-                model.target_losses, targets, TARGET_CRITERIA, usual_ratios, "target_losses"
-            ),
-            check.read_grid(
-                model.feature_losses, features, FEATURE_CRITERIA, usual, "feature_losses"
-            ),
-        )
-
-
 class _Predicted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predictions that are already there, as an estimator that a scorer can ask."""
 
@@ -295,14 +282,15 @@ class _Fold:
     def __init__(
         self,
         model: CTFARegressorCV,
-        phases: _Phases,
+        phases: _Grids,
         sample: check.Sample,
         targets: check.Targets,
         train: IntArray,
         test: IntArray,
         scorer: Any,
     ) -> None:
-        self._model, self._phases, self._scorer = model, phases, scorer
+        self._model, self._scorer = model, scorer
+        template, self._features, target_losses, self._feature_losses = phases
         self._sample, self._rows = sample.take(train), sample.inputs[test]
         values, self._true = targets.values[train], targets.values[test]
         self._varies = check.is_varying(values)
@@ -314,39 +302,34 @@ class _Fold:
         self._on_folds: Callable[[PathPoint], OnFolds] | None = None
         #: Groups of targets for each limit of Phase I.
         self.points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
-        if phases.targets is not None:
-            part = targets._replace(values=values)
-            tasks = SharedInputs(self._sample, values, part.weights)
-            template = clone(phases.targets)
-            judge = model._usual_judge(template)
-            if template.regressor is None:
-                template.set_params(regressor=judge)
+        part = targets._replace(values=values)
+        tasks = SharedInputs(self._sample, values, part.weights)
+        if template is None and model.regressor is None and self._features is None:
+            template, target_losses = TargetAggregator(max_loss=-np.inf, scale="none"), []
+        if template is not None:
+            is_given = template.regressor is not None
+            if not is_given:
+                template = clone(template).set_params(regressor=model._usual_judge(template))
+            phase = PhaseOne(template, tasks, part)
+            rule = phase.rule
             if check.judges(template.regressor):
-                rule, fits, problem = pose_targets(template, tasks, part, in_fold=True)
+                rule, fits, problem = phase.pose(in_fold=True)
                 if check.judges(model.regressor):
                     self._risk = fits.fit.members
-                self.points = solve_path(problem, phases.target_losses)
+                self.points = solve_path(problem, target_losses) or self.points
             else:
-                rule = read_target_rule(template, part, template.regressor)
-                known = template, tasks, part, rule, template.regressor
-                asks = n_targets > 1 and max(phases.target_losses) > -np.inf
-                fits, told, splits = ask_by_refits(*known, asks=asks, in_fold=True)
+                asks = n_targets > 1 and max(target_losses) > -np.inf
+                fits, told, splits = phase.ask_refits(asks=asks, in_fold=True)
                 if told is None:
-                    self.points *= len(phases.target_losses)
+                    self.points *= len(target_losses)
                 else:
-                    self.points = solve_path(pose(rule, fits.space()), phases.target_losses)
-                    if phases.targets.regressor is None:
+                    self.points = solve_path(pose(rule, fits.space()), target_losses)
+                    if not is_given:
                         asked = model.regressor, tasks, rule, told, splits
                         self._on_folds = partial(groups_on_folds, *asked)
             if model.regressor is None:
                 fits = by_levels(Found(fits, rule, fits.scales), tasks).fits
             self._offsets, self._scales, self._levels = fits.offsets, fits.scales, fits.levels
-        elif model.regressor is None and phases.features is None:
-            alone = TargetAggregator(max_loss=-np.inf, scale="none")
-            part = targets._replace(values=values)
-            tasks = SharedInputs(self._sample, values, part.weights)
-            rule, fits, _ = pose_targets(alone, tasks, part, in_fold=True)
-            self._levels = with_levels(fits, rule, tasks).levels
         # Constant over these rows, though not over all: nothing to scale, and the scale of zero
         # gives that constant back whatever its group says.
         self._own = (values - self._offsets) / np.where(self._scales > 0.0, self._scales, 1.0)
@@ -368,7 +351,7 @@ class _Fold:
         if levels is not None:
             parts = levels.parts(partition, signs)
             about = self._rows - levels.factored.mean
-            if self._phases.features is None:  # as served: with penalties that groups share
+            if self._features is None:  # as served: with penalties that groups share
                 level = np.average(self._own, axis=0, weights=self._sample.weights)
                 means = about @ levels.group_coefficients(parts)
                 means = means + partition.mean((level * signs)[None])
@@ -377,22 +360,19 @@ class _Fold:
             units = units + about @ levels.deviations(parts) * signs
         elif model.head == "levels" and self._risk is not None:
             units = self._singles.mix(units, self._risk.flipped(signs).trust(partition), self._rows)
-        elif model.head == "levels" and self._on_folds is not None:
-            units = self._mixed(units, point)
+        elif (
+            model.head == "levels"
+            and self._on_folds is not None
+            and partition.n_groups < partition.n_variables
+        ):
+            # Groups' models mixed with members', as folds within this one say.
+            trust, share = self._on_folds(point).mixture(partition, None)
+            mean = partial(mean_of_groups, (partition, point.signs, None))
+            units = self._singles._replace(share=share).mix(units, trust, self._rows, mean)
         predicted = _Predicted(units * self._scales + self._offsets)
         found = self._scorer(predicted, self._rows, self._true, **self._weighed)
         n_features = float(np.mean([number for _, number in groups]))
         return _Score(check.read_score(found, model.scoring), point.n_groups, n_features)
-
-    def _mixed(self, units: FloatArray, point: PathPoint) -> FloatArray:
-        """Groups' models mixed with members', as folds within this one say."""
-        partition = point.partition
-        if partition.n_groups == partition.n_variables:
-            return units
-        assert self._on_folds is not None
-        trust, share = self._on_folds(point).mixture(partition, None)
-        mean = partial(mean_of_groups, (partition, point.signs, None))
-        return self._singles._replace(share=share).mix(units, trust, self._rows, mean)
 
     @cached_property
     def _singles(self) -> SingleModels:
@@ -408,35 +388,29 @@ class _Fold:
             # Nothing to explain: no features to merge, and any regressor says that constant.
             return np.full(len(self._rows), mean[0]), self._rows.shape[1]
         if key not in self._merged:
-            self._merged[key] = self._merge(mean)
+            self._merged[key] = [None]  # keeps every feature
+            if self._features is not None:
+                if self._factored is None:
+                    self._factored = factor(self._features, self._sample, mean)
+                problem = pose_features(self._features, self._factored, mean, "the mean of a group")
+                path = solve_path(problem, self._feature_losses)
+                self._merged[key] = [one.partition for one in path]
         partition = self._merged[key][at]
         if (key, partition) not in self._predicted:
-            self._predicted[key, partition] = self._fit(partition, mean)
+            sample, inputs, rows = self._sample, self._sample.inputs, self._rows
+            if partition is not None:
+                inputs, rows = partition.mean(inputs), partition.mean(rows)
+            rest = sample.weights, sample.n_samples, sample.is_single
+            temper = AS_IT_IS if self._model.regressor is None else None
+            regressor = fit_regressor(self._model.regressor, inputs, mean, *rest, temper=temper)
+            said = np.asarray(regressor.predict(rows)).reshape(-1)
+            self._predicted[key, partition] = said, inputs.shape[1]
         return self._predicted[key, partition]
 
-    def _merge(self, mean: FloatArray) -> list[Partition | None]:
-        """Groups of features for each limit of Phase II; None keeps every feature."""
-        template = self._phases.features
-        if template is None:
-            return [None]
-        if self._factored is None:
-            self._factored = factor(template, self._sample, mean)
-        problem = pose_features(template, self._factored, mean, "the mean of a group")
-        return [point.partition for point in solve_path(problem, self._phases.feature_losses)]
 
-    def _fit(self, partition: Partition | None, mean: FloatArray) -> tuple[FloatArray, int]:
-        sample, inputs, rows = self._sample, self._sample.inputs, self._rows
-        if partition is not None:
-            inputs, rows = partition.mean(inputs), partition.mean(rows)
-        rest = sample.weights, sample.n_samples, sample.is_single
-        temper = AS_IT_IS if self._model.regressor is None else None
-        regressor = fit_regressor(self._model.regressor, inputs, mean, *rest, temper=temper)
-        return np.asarray(regressor.predict(rows)).reshape(-1), inputs.shape[1]
-
-
-def _score_fold(number: int, model: CTFARegressorCV, phases: _Phases, *data: Any) -> list[_Score]:
+def _score_fold(number: int, model: CTFARegressorCV, phases: _Grids, *data: Any) -> list[_Score]:
     """Score every pair of limits on one fold, in the order of the grid."""
-    limits = range(len(phases.feature_losses))
+    limits = range(len(phases[3]))
     with warnings.catch_warnings():
         # What is to be said of few rows is said of all of them.
         for sentence in (check.SHORT, check.DOUBTFUL):
@@ -444,7 +418,7 @@ def _score_fold(number: int, model: CTFARegressorCV, phases: _Phases, *data: Any
         try:
             fold = _Fold(model, phases, *data)
         except Exception as error:
-            return [_failed(number, model, error)] * (len(phases.target_losses) * len(limits))
+            return [_failed(number, model, error)] * (len(phases[2]) * len(limits))
         scores = []
         for point, at in itertools.product(fold.points, limits):
             try:
@@ -463,11 +437,3 @@ def _failed(number: int, model: CTFARegressorCV, error: Exception) -> _Score:
         raise error
     why = str(error) if ours else f"{type(error).__name__}: {error}"
     return _Score(model.error_score, error=why)
-
-
-def _judges_by_least_squares(regressor: Any, targets: TargetAggregator | None) -> bool:
-    """Whether least squares was asked for, in whose place ridge regression judges few rows."""
-    if targets is None or criterion_of(targets.criterion, TARGET_CRITERIA).ridge_loss is None:
-        return False
-    judge = regressor if targets.regressor is None else targets.regressor
-    return judge is not None and check.judges(judge) and check.read_judge(judge) is None

@@ -54,9 +54,28 @@ class Terms(NamedTuple):
 
     @property
     def facts(self) -> Criterion:
-        """What is known of the criterion."""
+        """What is known of the criterion, also where predictions of unseen rows judge by it."""
         found = criterion_of(self.criterion, TARGET_CRITERIA)
-        return found.by_refits(crosswise=self.crosswise) if self.refitted else found
+        if not self.refitted:
+            return found
+        what, said = (
+            "squared difference without features over what the regressor leaves of it",
+            "the difference of two groups is without features over what the regressor leaves of "
+            "it, squared,",
+        )
+        if self.crosswise:
+            what, said = (
+                "squared errors of both sides under one model over those under one each",
+                "the squared errors of two groups are under the models of both over those under "
+                "their own",
+            )
+        return replace(
+            found.by_ridge(),
+            words=f"what {said} in rows that it was not fitted to (1 breaks even)",
+            limit_words=f"{what}, 1 breaks even",
+            usual_loss=None,
+            weighs_bias=False,
+        )
 
     @property
     def asks_once(self) -> bool:
@@ -204,10 +223,11 @@ class MergeSummary(NamedTuple):
         gains: FloatArray,
         f_statistic: float = np.nan,
         f_star: float = np.nan,
+        score: float = np.nan,
     ) -> MergeSummary:
         """Reduce what each member gains to what is told of a merge."""
         worst = float(gains.min()) if gains.size else np.nan
-        return cls(total, worst, members[gains < 0.0], f_statistic, f_star)
+        return cls(total, worst, members[gains < 0.0], f_statistic, f_star, score)
 
 
 class MergeRow(NamedTuple):
@@ -226,8 +246,8 @@ class MergeRow(NamedTuple):
     gain_error: float
     worst_gain: float  # of the member that gains least
     losers: tuple[str, ...]  # members predicted to lose
-    #: What it saved on blocks of rows that judged models had not seen. A score, and no estimate of
-    #: what it saves on new rows: the pair was chosen on all of these. NaN where none were asked.
+    #: What it saved on blocks of rows that judged models had not seen. A score, and not an estimate
+    #: of what it saves on new rows: the pair was chosen on all of these. NaN where none were asked.
     score: float = np.nan
 
     @property
@@ -336,22 +356,19 @@ def _merges(
     each: Iterable[tuple[IntArray, FloatArray]] = [nobody] * len(history)
     if series.n_tasks <= MEMBER_BY_MEMBER:
         each = gains_along(fit_own(rule, series, aggregate), history)
-    if rule.solver == "ridge":
-        # No F: what a merge gains is what its members do, as cross-validation judges them.
-        shares = np.ones(series.n_tasks) if series.task_weights is None else series.task_weights
-        summaries = []
-        for who, gains in each:
-            total = (gains * shares[who]).sum() if gains.size else np.nan
-            both = Gain(np.asarray(total), np.asarray(np.nan))
-            summaries.append(MergeSummary.of(both, who, gains))
-        return summaries
-    replayed = replay(fit_own(rule, series, aggregate).space(), history)
-    totals = map(Gain, replayed.gain, replayed.standard_error)
-    statistics = replayed.f_statistic.tolist(), replayed.f_star.tolist()
-    return [
-        MergeSummary.of(total, *members, f, f_star)
-        for total, members, f, f_star in zip(totals, each, *statistics, strict=True)
-    ]
+    if rule.solver != "ridge":
+        found = replay(fit_own(rule, series, aggregate).space(), history)
+        return [
+            MergeSummary.of(Gain(total, error), *members, float(f), float(f_star))
+            for (f, f_star, total, error), members in zip(found.T, each, strict=True)
+        ]
+    # No F: what a merge gains is what its members do, as cross-validation judges them.
+    shares = np.ones(series.n_tasks) if series.task_weights is None else series.task_weights
+    summaries = []
+    for who, gains in each:
+        total = (gains * shares[who]).sum() if gains.size else np.nan
+        summaries.append(MergeSummary.of(Gain(np.asarray(total), np.asarray(np.nan)), who, gains))
+    return summaries
 
 
 class Sharing(NamedTuple):
@@ -492,32 +509,26 @@ class Explanation:
         return sharing(self.shares, self.terms)
 
     def _gained(self) -> str:
-        """What the target gains, and whose gain that is where it is not plain."""
-        own = self._words.own
-        if self._words.one_unit and np.isinf(self.gain):
-            return f"It has too few rows for {own}"
-        if self.held_out:
-            return self._seen()
-        mixed = self._words.mixed if self.shrunk else ""
-        error = np.nan if self._words.one_unit else self.gain_error
-        amount = self._amount(self.gain, error, "its variance")
-        verdict = " (about even)" if self.gain < 0.0 else ""
-        if self.expected_to_lose:
-            verdict = " (it is expected to LOSE)"
-        return f"Predicted gain{mixed} over {own}: {amount}{verdict}"
+        """What the target gains, and whose gain that is where it is not plain.
 
-    def _seen(self) -> str:
-        """What the target gained on blocks that its group, found again, had not seen."""
-        amount = self._amount(self.gain, self.gain_error, "its variance")
-        verdict = " (about even)" if self.gain < 0.0 else ""
-        if self.expected_to_lose:
-            verdict = " (it LOSES by it)"
-        kind = f"{self.judge} model" if self.judge else "model"
-        said = f"Gain of the group's {kind} over a {kind} of its own, on held-out blocks: {amount}"
-        if not self.shrunk or np.isnan(self.served_gain):
-            return said + verdict
-        with_own = self._amount(self.served_gain, np.nan, "its variance")
-        return f"{said}{verdict}; with what the target adds to it: {with_own}"
+        On blocks that its group, found again, had not seen, if folds have told it.
+        """
+        words = self._words
+        if words.one_unit and np.isinf(self.gain):
+            return f"It has too few rows for {words.own}"
+        mixed = words.mixed if self.shrunk else ""
+        said, lost = f"Predicted gain{mixed} over {words.own}", "it is expected to LOSE"
+        error = np.nan if words.one_unit else self.gain_error
+        if self.held_out:
+            kind, error, lost = f"{self.judge} model".strip(), self.gain_error, "it LOSES by it"
+            said = f"Gain of the group's {kind} over a {kind} of its own, on held-out blocks"
+        verdict = f" ({lost})" if self.expected_to_lose else " (about even)"
+        said += f": {self._amount(self.gain, error, 'its variance')}"
+        said += verdict if self.gain < 0.0 else ""
+        if self.held_out and self.shrunk and not np.isnan(self.served_gain):
+            with_own = self._amount(self.served_gain, np.nan, "its variance")
+            said += f"; with what the target adds to it: {with_own}"
+        return said
 
     def _trusts(self) -> str:
         # With inputs or rows of its own, how far a target trusts its group is found by the head
@@ -632,8 +643,7 @@ def _windows_of(model: Any, group: int) -> tuple[str, ...]:
         return ()
     coef = getattr(model.regressors_[group], "coef_", None)
     values = [None] * features.n_groups_ if coef is None else np.ravel(coef).tolist()
-    names = features.get_feature_names_out()
-    parts = zip(features.partition_.groups, names, values, strict=True)
+    parts = zip(features.partition_.groups, features.get_feature_names_out(), values, strict=True)
     return tuple(
         name if value is None else f"{value:+.2g} {name}"
         for columns, name, value in parts
@@ -643,30 +653,25 @@ def _windows_of(model: Any, group: int) -> tuple[str, ...]:
 
 def refusal_of(evidence: MergeEvidence, group: int, shares: str = "mean") -> Refusal:
     """The nearest candidate that a final group did not take."""
-    history, terms = evidence.history, evidence.terms
+    history, terms, partition = evidence.history, evidence.terms, evidence.partition
     words = sharing(shares, terms)
     leader = evidence.leader(group)
     candidate, loss = int(history.refused[leader]), float(history.refused_loss[leader])
-    if candidate < 0:
-        return _nobody_refused(evidence, words.task)
-    reason = _reason(terms, loss, words.differ)
-    if terms.asks_once:
-        # Asked by itself: the group it is in now was made later, and nobody asked for that one.
-        return Refusal((evidence.names[candidate],), loss, reason)
-    theirs = evidence.partition.groups[int(evidence.partition.labels[candidate])]
-    return Refusal(tuple(map(evidence.signed, theirs.tolist())), loss, reason)
-
-
-def _nobody_refused(evidence: MergeEvidence, task: str) -> Refusal:
-    """Why a group has refused nobody."""
-    history, by_guard = evidence.history, False
+    if candidate >= 0:
+        reason = _reason(terms, loss, words.differ)
+        if terms.asks_once:
+            # Asked by itself: the group it is in now was made later, and was not asked about.
+            return Refusal((evidence.names[candidate],), loss, reason)
+        theirs = partition.groups[int(partition.labels[candidate])]
+        return Refusal(tuple(map(evidence.signed, theirs.tolist())), loss, reason)
+    by_guard = False
     if not history.n_comparisons:
-        reason = f"no two {task}s were compared"
-    elif evidence.partition.n_groups == 1:
-        reason = f"every {task} is in this group"
+        reason = f"no two {words.task}s were compared"
+    elif partition.n_groups == 1:
+        reason = f"every {words.task} is in this group"
     elif not history.complete:
         reason = "the search was stopped before it had asked everybody"
-    elif evidence.terms.guarded:
+    elif terms.guarded:
         reason, by_guard = "some member would lose by each", True
     else:
         reason = "it has no neighbour left to ask"
@@ -675,13 +680,13 @@ def _nobody_refused(evidence: MergeEvidence, task: str) -> Refusal:
 
 def _reason(terms: Terms, loss: float, differ: str) -> str:
     """Why a merge of this loss was refused."""
+    even = terms.facts.break_even
     if terms.n_groups is not None:
         return f"as many groups are left as were wished ({terms.n_groups:,})"
-    if terms.max_loss == -np.inf and terms.chosen:
-        return "held-out rows preferred no merge at all"
     if terms.max_loss == -np.inf:
+        if terms.chosen:
+            return "held-out rows preferred no merge at all"
         return "merging is switched off (max_loss=-inf)"
-    even = terms.facts.break_even
     if even is None:
         return "the criterion given says so"
     if loss < even:

@@ -224,7 +224,6 @@ def factor(
     """Check the options and factor the inputs once, for any number of targets like this."""
     criterion = check.read_criterion(template.criterion, FEATURE_CRITERIA)
     check.require(template.scan, SCANS, "scan")
-    penalised = False
     lowest = check.read_number(template.min_correlation, "min_correlation", " from -1 to 1")
     if not -1.0 <= lowest <= 1.0:
         raise ValueError(
@@ -233,22 +232,17 @@ def factor(
         )
     ordered = isinstance(template.order, str) and template.order == "correlation"
     correlated = SCANS[template.scan].by_correlation or ordered or lowest > -1.0
-    splits = None
-    if template.cv is not None:
-        check.require_foldable(template.criterion, template.cv)
-        splits = check.read_folds(template.cv, sample, target, purpose="features")
     folds, ridge = None, None
     with one_thread(sample.inputs.shape):
-        if splits is None:
-            if criterion.ridge_loss is None:
-                check.require_freedom(sample.design, RIDGE)
-            else:
-                penalised = sample.is_short
-        if penalised:
-            ridge = Ridge.factor(sample.inputs, sample.weights, sample.n_samples)
-        elif splits is not None:
+        if template.cv is not None:
+            check.require_foldable(template.criterion, template.cv)
+            splits = check.read_folds(template.cv, sample, target, purpose="features")
             folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])
+        elif criterion.ridge_loss is None:
+            check.require_freedom(sample.design, RIDGE)
+        elif sample.is_short:
+            ridge = Ridge.factor(sample.inputs, sample.weights, sample.n_samples)
         gram = column_gram(sample.design, sample.inputs).matrices if correlated else None
     return FactoredFeatures(sample, folds, ridge, gram)
 
@@ -299,7 +293,9 @@ def merge_features(
         n_samples, n_features = factored.sample.n_samples, factored.sample.inputs.shape[1]
         limit = usual_limit(n_samples)
         if aggregator.n_groups is None and problem.min_correlation > -1.0:
-            chance = chance_correlation(n_samples, n_features)
+            # About the largest correlation of any two of so many that have nothing in common.
+            pairs = max(n_features * (n_features - 1) / 2.0, 2.0)
+            chance = min(float(np.sqrt(2.0 * np.log(pairs) / n_samples)), 1.0)
             problem = replace(problem, min_correlation=max(problem.min_correlation, chance))
     settle(aggregator, problem, limit, getattr(aggregator, "feature_names_in_", None))
     return aggregator
@@ -308,12 +304,6 @@ def merge_features(
 def usual_limit(n_samples: int) -> float:
     """The cut of the Bayesian criterion."""
     return float(np.log(n_samples))
-
-
-def chance_correlation(n_samples: int, n_features: int) -> float:
-    """About the largest correlation of any two of so many features that have nothing in common."""
-    pairs = max(n_features * (n_features - 1) / 2.0, 2.0)
-    return float(min(np.sqrt(2.0 * np.log(pairs) / n_samples), 1.0))
 
 
 class FactoredFeatures(NamedTuple):

@@ -149,7 +149,7 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     def __getattr__(self, name: str) -> Any:
         """Say how to get what is computed on request; called only for names that are not there."""
         kind = type(self).__name__
-        # A property that fails for want of a fit ends up here too, its own error forgotten.
+        # A property that fails because there was no fit ends up here too, its own error lost.
         if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
             raise NotFittedError(
                 f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "
@@ -573,14 +573,10 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         >>> model.importance(X[100:], Y[100:], random_state=0).columns.tolist()
         ['group', 'feature', 'importance', 'error']
         """
-        check_is_fitted(self)
-        if is_collection(X, y, confounds):
-            data = Collection.of(X, y, None, confounds, gaps=self._input_gaps)
-            X, y, _, confounds = data.gathered("importance", "Ask on fewer rows")
-        seen = self.targets_.confounds_means_
-        gaps = self._input_gaps or (seen is None and check.takes_gaps(self._template))
-        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        columns = check.read_confounds_again(confounds, inputs.shape[0], seen)
+        X, y, _, confounds = self._gathered(
+            (X, y, None, confounds), "importance", "Ask on fewer rows"
+        )
+        inputs, columns = self._read_inputs(X, confounds)
         true = read_again(self.targets_, y, inputs.shape[0]).values
         check.require_rows(true, 2)
 
@@ -601,10 +597,8 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         mean. With the ``confounds`` of these rows, where fit had one, the means are of what is left
         of it.
         """
-        check_is_fitted(self)
-        if is_collection(X, y, confounds):
-            data = Collection.of(X, y, None, confounds, gaps=self._input_gaps)
-            X, y, _, confounds = data.gathered("reduce", "Reduce fewer rows at a time")
+        known = X, y, None, confounds
+        X, y, _, confounds = self._gathered(known, "reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps)
         targets = read_again(self.targets_, y, inputs.shape[0])
         columns = None
@@ -667,13 +661,11 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             Share of the subsamples in which two targets are in one group. ``stability_labels_``
             holds the groups of each subsample, numbered to overlap with ``labels_``.
         """
-        check_is_fitted(self)
-        sample, targets = self._read_again(X, y, sample_weight, confounds)
         if cv is None:
             cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
-        splits = check.read_folds(cv, sample, targets.values)
+        known = X, y, sample_weight, confounds
+        sample, targets, splits, _ = self._read_folds(known, cv, None)
         check.require_matrix_size(len(targets.names), "stability_")
-        self._require_observed(sample, targets, splits)
         group = delayed(self._grouping(sample, targets))
         partitions = Parallel(n_jobs=self.n_jobs)(group(train) for train, _ in splits)
         self.stability_labels_ = align(partitions, self.partition_)
@@ -724,18 +716,14 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             ``skill_over_persistence`` that of persistence. ``attrs`` of the frame say what each is,
             or why there is no persistence.
         """
-        check_is_fitted(self)
-        sample, targets = self._read_again(X, y, sample_weight, confounds)
-        single = self._single_task()
-        labels = check.read_labels(groups, sample)
-        splits = check.read_folds(cv, sample, targets.values, groups)
-        self._require_observed(sample, targets, splits)
-        models = {"": self._anew(), "single_task": single}
+        known = X, y, sample_weight, confounds
+        sample, targets, splits, labels = self._read_folds(known, cv, groups)
+        models = {"": self._anew(), "single_task": self._single_task()}
         if self.head == "levels":
             models["group"] = self._anew().set_params(head="mean")
         zeros = read_zeros(times, X, y, sample)
         judged = held_out_errors(
-            models, sample, targets.values, splits, labels, targets.weights, zeros=zeros
+            models, sample, targets.values, splits, zeros, labels, targets.weights
         )
         found = {name: judged.errors(name) for name in judged.squares}
         error, alone = found[""], found["single_task"]
@@ -795,25 +783,42 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             labels = self.partition_.labels
             self.calibration_ = calibrated_by_some(moments, some, labels, self._told)
             return self
-        sample, targets = self._read_again(*known)
-        splits = check.read_folds(cv, sample, targets.values, groups)
-        self._require_observed(sample, targets, splits)
-        labels = check.read_labels(groups, sample)
-        said = refitted(self._anew(), sample, targets.values, splits, labels, targets.weights)
-        told = [(test, one) for (_, test), one in zip(splits, said, strict=True)]
+        sample, targets, splits, labels = self._read_folds(known, cv, groups)
+        wrong = refitted(
+            {"": self._anew()}, sample, targets.values, splits, labels, targets.weights
+        )
+        told = [
+            (test, targets.values[test] - one[""][0])
+            for (_, test), one in zip(splits, wrong, strict=True)
+        ]
         layout = getattr(self, "layout_", None)
         self.calibration_ = calibrated_on_tables(
             sample, targets.values, self.partition_.labels, told, layout
         )
         return self
 
+    def _gathered(self, known: Sequence[Any], what: str, instead: str) -> Sequence[Any]:
+        """Inputs, targets, weights and confounds as rows in memory."""
+        check_is_fitted(self)
+        if not is_collection(*known):
+            return known
+        return Collection.of(*known, gaps=self._input_gaps).gathered(what, instead)
+
+    def _read_folds(
+        self, known: Sequence[Any], cv: Any, groups: Any
+    ) -> tuple[check.Sample, check.Targets, Sequence[Split], Any]:
+        """The data of fit again, folds of them that leave every target enough, and labels."""
+        sample, targets = self._read_again(*known)
+        splits = check.read_folds(cv, sample, targets.values, groups)
+        self._require_observed(sample, targets, splits)
+        return sample, targets, splits, check.read_labels(groups, sample)
+
     def _read_again(
         self, X: Any, y: Any, sample_weight: Any, confounds: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
-        if is_collection(X, y, sample_weight, confounds):
-            data = Collection.of(X, y, sample_weight, confounds)
-            X, y, sample_weight, confounds = data.gathered("grouping again", "Use fewer rows")
+        known = X, y, sample_weight, confounds
+        X, y, sample_weight, confounds = self._gathered(known, "grouping again", "Use fewer rows")
         gaps = self._input_gaps
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
         check.read_confounds_again(confounds, inputs.shape[0], self.targets_.confounds_means_)

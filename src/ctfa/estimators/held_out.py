@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.intervals import without_intervals
 from ctfa.estimators.refits import OnFolds
-from ctfa.estimators.targets import Found, TargetAggregator, find_groups
+from ctfa.estimators.targets import Found, PhaseOne, TargetAggregator
 from ctfa.estimators.zeros import Zeros
 
 Split = tuple[IntArray, IntArray]
@@ -140,8 +139,8 @@ class HeldOut(NamedTuple):
         """What every merge saves on the rows left out, over all its members.
 
         Serving both sides with one model gives up predicting their difference d:
-        ``ab/(a+b) (|d - p|^2 - |d|^2)`` a row, p its prediction by models that have not seen the
-        row. A score and no estimate: the pair was chosen on all rows.
+        ``ab/(a+b) (|d - p|^2 - |d|^2)`` per row, p its prediction by models that have not seen the
+        row. A score, not an estimate: the pair was chosen on all rows.
         """
         apart, whole = (rows * (signs * counts) for rows in (self.apart, self.whole))
         sizes = counts.astype(float)
@@ -190,9 +189,6 @@ def _look(
         asked = fits.asked(rows)
         alone = point._replace(partition=Partition.singletons(tasks.n_tasks), signs=None)
         (single,) = fits.served(alone, asked, [temper])
-        # Levels of the training rows, without which differences of targets are not told.
-        (level,) = fits.served(alone, asked._replace(serve=_nothing), [temper])
-        left = asked.true - single
         means, aparts = _each(tempers)
         groups = [Temper(mean, np.inf) for mean in means] if len(tempers) > 1 else tempers
         added = [Temper(means[0], apart) for apart in aparts]
@@ -202,8 +198,10 @@ def _look(
             errors[at] -= errors[0]
         singles, served = (_products(each, asked.weight) for each in (of_singles, errors))
         given = rows.sample.weights
-        judge = np.ones(len(left)) if given is None else given
-        return asked.weight.sum(axis=0), singles, served, left, asked.true - level, judge
+        judge = np.ones(len(single)) if given is None else given
+        # About the levels of the training rows: without these, differences of targets are not told.
+        about = asked.true - fits.intercepts * asked.relative
+        return asked.weight.sum(axis=0), singles, served, asked.true - single, about, judge
 
 
 def _each(tempers: Sequence[Any]) -> tuple[list[float], list[float]]:
@@ -260,7 +258,7 @@ def deviations_of(sample: Any, left: FloatArray, labels: IntArray, share: float)
 
 def share_of_deviations(found: Found, tasks: SharedInputs) -> float:
     """Share of the variance of members with gaps that does best on folds; all where none are."""
-    errors = []
+    errors = np.zeros(len(SHARES))
     for fold, point in zip(found.folds, found.points, strict=True):
         known, rows, _ = tasks.fold(found.rule, *fold)
         fits, sample = known.fits(found.rule), known.left.sample
@@ -270,18 +268,11 @@ def share_of_deviations(found: Found, tasks: SharedInputs) -> float:
         scales = np.where(fits.scales > 0.0, fits.scales, 1.0)
         left = (known.left.values - fits.offsets - mine) / scales
         gap, weight = asked.true - theirs, asked.weight / scales**2
-        squares = []
-        for share in SHARES:
+        for at, share in enumerate(SHARES):
             added = deviations_of(sample, left, point.partition.labels, share)
             moved = np.einsum("nld,ld->nl", asked.inputs[:, None] - added.centre, added.coef)
-            squares.append(float((weight * (gap - moved * scales) ** 2).sum()))
-        errors.append(squares)
-    return SHARES[int(np.argmin(np.sum(errors, axis=0)))] if errors else 1.0
-
-
-def _nothing(partition: Partition, signs: FloatArray, tempers: Sequence[Any]) -> list[float]:
-    """Serve everybody with the mean alone."""
-    return [0.0]
+            errors[at] += float((weight * (gap - moved * scales) ** 2).sum())
+    return SHARES[int(np.argmin(errors))]
 
 
 def together(labels: IntArray) -> FloatArray:
@@ -330,9 +321,63 @@ class Judged(NamedTuple):
 
 #: Work of the model that is judged, over that of one of its rivals.
 FIRST_MODEL = 8.0
+#: Errors of a model on the rows of a fold, and which of these its intervals hold.
+Wrong = tuple[FloatArray, BoolArray | None]
 
 
 def held_out_errors(
+    models: Mapping[str, Any],
+    sample: check.Sample,
+    values: FloatArray,
+    splits: Sequence[Split],
+    zeros: Zeros,
+    groups: Any = None,
+    target_weight: FloatArray | None = None,
+    n_jobs: int | None = None,
+    fit: Callable[[Any, int], Any] | None = None,
+) -> Judged:
+    """Squared errors of each target on held-out rows, in units of its variance, by model.
+
+    Over the rows where a target is observed and every model predicts it; with confounds in units
+    of the variance of what that leaves. What ``zeros`` predict is judged beside the models, on the
+    same rows. The first model is asked for intervals; rows that stand in for others lie in none.
+    """
+    is_covered = sample.counts is None and values.shape[1] <= MOST_COVERED
+    asked = refitted(
+        models, sample, values, splits, groups, target_weight, n_jobs, fit, is_covered=is_covered
+    )
+    blocked = len(splits) if len(splits) <= MOST_BLOCKS else 1
+    season = np.zeros(len(values), dtype=np.intp) if zeros.season is None else zeros.season
+    shape = (blocked, max(len(zeros.seasons), 1), values.shape[1])
+    weight, inside = np.zeros(shape), np.zeros(shape)
+    squares: dict[str, FloatArray] = {}
+    has_intervals = True
+    for fold, ((train, test), wrong) in enumerate(zip(splits, asked, strict=True)):
+        judge = np.ones(len(test)) if sample.weights is None else sample.weights[test]
+        gaps, held = {name: gap for name, (gap, _) in wrong.items()}, next(iter(wrong.values()))[1]
+        has_intervals &= held is not None
+        if zeros.squares is None:
+            said = zeros.predict(values, train, test, sample.weights, sample.confounds)
+            gaps |= {name: values[test] - predicted for name, predicted in said.items()}
+        # Row by row and not fold by fold: one that a target was hardly observed in says little.
+        known = np.all([np.isfinite(gap) for gap in gaps.values()], axis=0)
+        for part in np.unique(season[test]):
+            rows, at = season[test] == part, (min(fold, blocked - 1), part)
+            weight[at] += judge[rows] @ known[rows]
+            if held is not None:
+                inside[at] += judge[rows] @ (known[rows] & held[rows])
+            for name, gap in gaps.items():
+                total = squares.setdefault(name, np.zeros(shape))
+                total[at] += judge[rows] @ np.where(known[rows], gap[rows], 0.0) ** 2
+    for name, sums in (zeros.squares or {}).items():
+        squares[name] = (sums if len(sums) == blocked else sums.sum(axis=0)[None])[:, None]
+    variance = _variance(sample, values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        units = {name: total / variance for name, total in squares.items()}
+    return Judged(units, weight, inside if has_intervals else None)
+
+
+def refitted(
     models: Mapping[str, Any],
     sample: check.Sample,
     values: FloatArray,
@@ -341,134 +386,58 @@ def held_out_errors(
     target_weight: FloatArray | None = None,
     n_jobs: int | None = None,
     fit: Callable[[Any, int], Any] | None = None,
-    zeros: Zeros | None = None,
-) -> Judged:
-    """Squared errors of each target on held-out rows, in units of its variance, by model.
+    *,
+    is_covered: bool = False,
+) -> list[dict[str, Wrong]]:
+    """How every model errs on the rows of each fold when it is fitted without them.
 
-    Over the rows where a target is observed and every model predicts it; with confounds in units
-    of the variance of what that leaves. ``fit(model, fold)`` fits to the training rows of a fold,
-    where these stand in for others; None fits to the rows themselves. What ``zeros`` predict is
-    judged beside the models, on the same rows.
+    ``fit(model, fold)`` fits to the training rows of a fold, where these stand in for others; None
+    fits to the rows themselves. ``is_covered``: whether the first is asked for intervals.
     """
-    if fit is None:
-        fixed = {} if target_weight is None else {"target_weight": target_weight}
-        fit = partial(_fit_rows, sample, values, splits, groups, fixed)
+
+    def rows(at: IntArray, **known: Any) -> tuple[FloatArray, dict[str, Any]]:
+        given = sample.confounds
+        return sample.inputs[at], known if given is None else known | {"confounds": given[at]}
+
+    def fit_rows(model: Any, fold: int) -> Any:
+        train, _ = splits[fold]
+        known = {} if target_weight is None else {"target_weight": target_weight}
+        inputs, known = rows(train, groups=None if groups is None else groups[train], **known)
+        weights = None if sample.weights is None else sample.weights[train]
+        return model.fit(inputs, values[train], weights, **known)
+
+    def wrong(fold: int, name: str, share: float) -> Wrong:
+        """Errors of a model, a share of the work that is left."""
+        test, has_intervals = splits[fold][1], is_covered and name == first
+        with warnings.catch_warnings():
+            # Whoever read the data has said it, and would in every fold again.
+            warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
+            quiet = nullcontext() if has_intervals else without_intervals()
+            with progress.part(share, "held-out rows"), quiet:
+                fitted = (fit_rows if fit is None else fit)(clone(models[name]), fold)
+        true, inside, (inputs, known) = values[test], None, rows(test)
+        with warnings.catch_warnings():
+            # Where inputs are missing nothing is judged.
+            warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
+            predicted = np.asarray(fitted.predict(inputs, **known)).reshape(true.shape)
+            if has_intervals and getattr(fitted, "calibration_", None) is not None:
+                warnings.simplefilter("ignore", UserWarning)  # of intervals of moments
+                ends = fitted.predict_interval(inputs, COVERAGE, **known)
+                lower, upper = (np.asarray(end).reshape(true.shape) for end in ends)
+                inside = (lower <= true) & (true <= upper)
+        return true - predicted, inside
+
+    each, first = list(product(range(len(splits)), models)), next(iter(models))
     # To a bar: the first of the models searches for groups, its rivals hardly do.
-    work = np.tile([FIRST_MODEL, *[1.0] * (len(models) - 1)], len(splits))
+    work = np.array([FIRST_MODEL if name == first else 1.0 for _, name in each])
     share = work / work[::-1].cumsum()[::-1]
-    # The first is asked for intervals; rows that stand in for others lie in none.
-    is_covered = sample.counts is None and values.shape[1] <= MOST_COVERED
-    first = {next(iter(models)): is_covered}
-    asked = Parallel(n_jobs=n_jobs)(
-        delayed(_wrong)(fit, model, fold, sample, values, test, share[at], first.get(name, False))
-        for at, ((fold, (_, test)), (name, model)) in enumerate(
-            product(enumerate(splits), models.items())
-        )
+    found = Parallel(n_jobs=n_jobs)(
+        delayed(wrong)(*one, part) for one, part in zip(each, share.tolist(), strict=True)
     )
-    wrong, held = zip(*asked, strict=True)
-    blocked = len(splits) if len(splits) <= MOST_BLOCKS else 1
-    season = np.zeros(len(values), dtype=np.intp)
-    if zeros is not None and zeros.season is not None:
-        season = zeros.season
-    n_seasons = 1 if zeros is None else max(len(zeros.seasons), 1)
-    shape = (blocked, n_seasons, values.shape[1])
-    weight, inside = np.zeros(shape), np.zeros(shape)
-    squares: dict[str, FloatArray] = {}
-    for fold, (train, test) in enumerate(splits):
-        judge = np.ones(len(test)) if sample.weights is None else sample.weights[test]
-        gaps = dict(zip(models, wrong[fold * len(models) : (fold + 1) * len(models)], strict=True))
-        if zeros is not None and zeros.known is None:
-            said = zeros.predict(values, train, test, sample.weights, sample.confounds)
-            gaps |= {name: values[test] - predicted for name, predicted in said.items()}
-        # Row by row and not fold by fold: one that a target was hardly observed in says little.
-        known = np.all([np.isfinite(gap) for gap in gaps.values()], axis=0)
-        for part in np.unique(season[test]):
-            rows = season[test] == part
-            at = min(fold, blocked - 1), part
-            weight[at] += judge[rows] @ known[rows]
-            if held[fold * len(models)] is not None:
-                inside[at] += judge[rows] @ (known[rows] & held[fold * len(models)][rows])
-            for name, gap in gaps.items():
-                total = squares.setdefault(name, np.zeros(shape))
-                total[at] += judge[rows] @ np.where(known[rows], gap[rows], 0.0) ** 2
-    if zeros is not None and zeros.known is not None:
-        for name, sums in zeros.known.squares.items():
-            squares[name] = (sums if len(sums) == blocked else sums.sum(axis=0)[None])[:, None]
-    variance = _variance(sample, values)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        units = {name: total / variance for name, total in squares.items()}
-    has_intervals = all(one is not None for one in held[:: len(models)])
-    return Judged(units, weight, inside if has_intervals else None)
-
-
-def refitted(
-    model: Any,
-    sample: check.Sample,
-    values: FloatArray,
-    splits: Sequence[Split],
-    groups: Any = None,
-    target_weight: FloatArray | None = None,
-) -> list[FloatArray]:
-    """What a model says of the rows of each fold when it is fitted without them."""
-    fixed = {} if target_weight is None else {"target_weight": target_weight}
-    fit = partial(_fit_rows, sample, values, splits, groups, fixed)
-    known = enumerate(splits)
-    n = len(splits)
-    return [
-        values[test] - _wrong(fit, model, k, sample, values, test, 1.0 / (n - k))[0]
-        for k, (_, test) in known
-    ]
-
-
-def _fit_rows(
-    sample: check.Sample,
-    values: FloatArray,
-    splits: Sequence[Split],
-    groups: Any,
-    fixed: dict[str, Any],
-    model: Any,
-    fold: int,
-) -> Any:
-    """Fit a model to the training rows of a fold."""
-    train, _ = splits[fold]
-    weights = None if sample.weights is None else sample.weights[train]
-    labels = None if groups is None else groups[train]
-    known = {} if sample.confounds is None else {"confounds": sample.confounds[train]}
-    return model.fit(sample.inputs[train], values[train], weights, groups=labels, **known, **fixed)
-
-
-def _wrong(
-    fit: Callable[[Any, int], Any],
-    model: Any,
-    fold: int,
-    sample: check.Sample,
-    values: FloatArray,
-    test: IntArray,
-    share: float,
-    has_intervals: bool = False,
-) -> tuple[FloatArray, BoolArray | None]:
-    """Errors of a model on the held-out rows of one fold, and whether its intervals hold them.
-
-    It is a ``share`` of the work that is left.
-    """
-    known = {} if sample.confounds is None else {"confounds": sample.confounds[test]}
-    with warnings.catch_warnings():
-        # Whoever read the data has said it, and would in every fold again.
-        warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
-        quiet = nullcontext() if has_intervals else without_intervals()
-        with progress.part(share, "held-out rows"), quiet:
-            fitted = fit(clone(model), fold)
-    true, inside = values[test], None
-    with warnings.catch_warnings():
-        # Where inputs are missing nobody is judged.
-        warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
-        predicted = np.asarray(fitted.predict(sample.inputs[test], **known)).reshape(true.shape)
-        if has_intervals and getattr(fitted, "calibration_", None) is not None:
-            warnings.simplefilter("ignore", UserWarning)  # of intervals of moments
-            ends = fitted.predict_interval(sample.inputs[test], COVERAGE, **known)
-            lower, upper = (np.asarray(end).reshape(true.shape) for end in ends)
-            inside = (lower <= true) & (true <= upper)
-    return true - predicted, inside
+    folds: list[dict[str, Wrong]] = [{} for _ in splits]
+    for (fold, name), one in zip(each, found, strict=True):
+        folds[fold][name] = one
+    return folds
 
 
 def _variance(sample: check.Sample, values: FloatArray) -> FloatArray:
@@ -516,6 +485,6 @@ def group_rows(
         aggregator.set_params(cv=TargetAggregator().cv)  # lists of rows are of all of these
     part = targets._replace(values=targets.values[rows])
     tasks = SharedInputs(sample.take(rows), part.values, part.weights)
-    find_groups(aggregator, tasks, part, judge=judge, priced=False)
+    PhaseOne(aggregator, tasks, part, judge=judge).find(priced=False)
     partition: Partition = aggregator.partition_
     return partition

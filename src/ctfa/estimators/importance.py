@@ -30,7 +30,16 @@ def importance(
     if not isinstance(n_repeats, int | np.integer) or n_repeats < 1:
         raise ValueError(f"n_repeats={n_repeats!r} is not known: give a whole number from 1 on.")
     rng = check_random_state(random_state)
-    shuffles = [_shuffled(len(inputs), blocks, rng) for _ in range(n_repeats)]
+    blocks = np.zeros(len(inputs), dtype=np.intp) if blocks is None else blocks
+    rows = [np.flatnonzero(blocks == block) for block in np.unique(blocks)]
+    shuffles = [[rng.permutation(own) for own in rows] for _ in range(n_repeats)]
+
+    def rise(columns: IntArray, shuffled: list[IntArray]) -> FloatArray:
+        changed = inputs.copy()
+        for own, order in zip(rows, shuffled, strict=True):
+            changed[np.ix_(own, columns)] = inputs[np.ix_(order, columns)]
+        return losses(changed) - base
+
     base, known = losses(inputs), {}
     table: dict[str, list[Any]] = {"group": [], "feature": [], "importance": [], "error": []}
     for group, members in enumerate(fitted.partition.groups):
@@ -40,10 +49,8 @@ def importance(
         for name, part in zip(names, features.partition_.groups, strict=True):
             columns = _columns(fitted, own[part])
             if columns.tobytes() not in known:
-                known[columns.tobytes()] = [
-                    losses(_with(inputs, columns, order)) - base for order in shuffles
-                ]
-            rises = [np.nanmean(rise[members]) for rise in known[columns.tobytes()]]
+                known[columns.tobytes()] = [rise(columns, shuffled) for shuffled in shuffles]
+            rises = [np.nanmean(one[members]) for one in known[columns.tobytes()]]
             row = (group, str(name), float(np.mean(rises)), float(np.std(rises)))
             for column, value in zip(table.values(), row, strict=True):
                 column.append(value)
@@ -56,21 +63,3 @@ def _columns(fitted: FittedGroups, features: IntArray) -> IntArray:
         return np.sort(features)
     columns = np.unique(fitted.model.layout_[:, features])
     return np.asarray(columns[columns >= 0])
-
-
-def _with(inputs: FloatArray, columns: IntArray, order: IntArray) -> FloatArray:
-    """Inputs with some columns from other rows, together."""
-    changed = inputs.copy()
-    changed[:, columns] = inputs[np.ix_(order, columns)]
-    return changed
-
-
-def _shuffled(n_rows: int, blocks: IntArray | None, rng: Any) -> IntArray:
-    """Rows in another order, each within its block."""
-    if blocks is None:
-        return np.asarray(rng.permutation(n_rows))
-    order = np.arange(n_rows)
-    for block in np.unique(blocks):
-        rows = np.flatnonzero(blocks == block)
-        order[rows] = rng.permutation(rows)
-    return order

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa.core.calibration import NORMAL, Calibration, Errors, Known, calibrated
+from ctfa.core.calibration import NORMAL, Calibration, Errors, calibrated
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.refits import Split
@@ -58,10 +58,11 @@ def calibrated_on_tables(
     rows, fold = _rows_and_folds(told)
     predicted = np.concatenate([said for _, said in told])
     weight = None if sample.weights is None else sample.weights[rows]
-    errors = Errors.of_table(values[rows], predicted, fold, weight)
+    errors = _errors_of(values[rows], predicted, fold, weight)
+    if sample.counts is not None:
+        return calibrated(errors, labels, MOMENTS)
     confounds = None if sample.confounds is None else sample.confounds[rows]
-    are_rows = sample.counts is None
-    return _calibrated(errors, labels, sample.inputs[rows], confounds, layout, are_rows=are_rows)
+    return calibrated(errors, labels, HELD_OUT, sample.inputs[rows], confounds, layout)
 
 
 def calibrated_on_rows(
@@ -73,7 +74,9 @@ def calibrated_on_rows(
     weight = None if rows.weights is None else rows.weights[at]
     error, every = rows.target[at] - predicted, np.arange(at.size)
     errors = Errors(error, predicted, rows.index[at], every, fold, weight)
-    return _calibrated(errors, labels, rows.inputs[at], None, None, are_rows=rows.counts is None)
+    if rows.counts is not None:
+        return calibrated(errors, labels, MOMENTS)
+    return calibrated(errors, labels, HELD_OUT, rows.inputs[at])
 
 
 def _rows_and_folds(told: Sequence[Told]) -> tuple[IntArray, IntArray]:
@@ -82,20 +85,14 @@ def _rows_and_folds(told: Sequence[Told]) -> tuple[IntArray, IntArray]:
     return np.concatenate(rows), np.repeat(np.arange(len(rows)), [one.size for one in rows])
 
 
-def _calibrated(
-    errors: Errors,
-    labels: IntArray,
-    inputs: FloatArray,
-    confounds: FloatArray | None,
-    layout: IntArray | None,
-    *,
-    are_rows: bool,
-) -> Calibration | None:
-    if not are_rows:
-        nothing = Known(np.empty(0), np.empty(0))
-        return calibrated(errors, labels, nothing, (), MOMENTS, are_rows=False)
-    known = Known.of(inputs, confounds, layout)
-    return calibrated(errors, labels, known, known.blocks(inputs, confounds), HELD_OUT)
+def _errors_of(
+    true: FloatArray, predicted: FloatArray, fold: IntArray, weight: FloatArray | None
+) -> Errors:
+    """Of tables ``(rows, L)``; folds and weights are of the rows."""
+    row, target = (at.ravel() for at in np.indices(true.shape))
+    weight = None if weight is None else weight[row]
+    error = (true - predicted).ravel()
+    return Errors(error, predicted.ravel(), target, row, fold[row], weight)
 
 
 def some_rows(sample: check.Sample, values: FloatArray) -> tuple[check.Sample, FloatArray]:
@@ -133,11 +130,9 @@ def calibrated_in_sample(
 
     Of tables ``(rows, L)``, as if errors were Gaussian.
     """
-    rows = np.arange(len(values))
     wider = values - (values - predicted) / np.sqrt(spare)
-    errors = Errors.of_table(values, wider, np.zeros_like(rows), weights)
-    labels, nothing = np.zeros(values.shape[1], dtype=np.intp), Known(np.empty(0), np.empty(0))
-    return calibrated(errors, labels, nothing, (), IN_SAMPLE, are_rows=False)
+    errors = _errors_of(values, wider, np.zeros(len(values), dtype=np.intp), weights)
+    return calibrated(errors, np.zeros(values.shape[1], dtype=np.intp), IN_SAMPLE)
 
 
 def told_on_folds(ask: Callable[..., FloatArray], splits: Sequence[Sequence[Any]]) -> list[Told]:
@@ -172,7 +167,7 @@ def blocks_of(cv: Any, sample: check.Sample, values: FloatArray, groups: Any) ->
 
 
 def require_calibration(model: Any, coverage: Any) -> tuple[Calibration, float]:
-    """What intervals are made of; refuses a coverage that is none, and models without."""
+    """What intervals are made of; refuses a wrong coverage, and models without intervals."""
     coverage, name = check.read_coverage(coverage), type(model).__name__
     found = vars(model).get("calibration_")
     if found is not None:

@@ -21,9 +21,9 @@ from ctfa import _validation as check
 from ctfa._collections import Collection
 from ctfa._threads import one_thread
 from ctfa.core.design import about_means, row_scales, weighted_mean
-from ctfa.core.levels import SoftFeatures, Tempers, soft_features
+from ctfa.core.levels import Tempers
 from ctfa.core.partition import Partition
-from ctfa.core.ridge import Factors
+from ctfa.core.ridge import Factors, SoftFeatures, soft_features
 from ctfa.core.series import Series
 from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows

@@ -58,7 +58,7 @@ from ctfa.estimators.search import (
     smallest_error,
     solve_path,
 )
-from ctfa.estimators.targets import TargetAggregator, keep_apart, keep_units, pose_targets
+from ctfa.estimators.targets import PhaseOne, TargetAggregator, keep_apart, keep_units
 from ctfa.estimators.view import FittedGroups
 
 #: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
@@ -776,7 +776,7 @@ def target_path(
         return solve_path(problem, check.read_losses(max_losses))
     sample, targets, _ = aggregator.__ctfa_read__(X, Y, sample_weight, confounds, target_weight)
     tasks = SharedInputs(sample, targets.values, targets.weights)
-    problem = pose_targets(aggregator, tasks, targets)[2]
+    problem = PhaseOne(aggregator, tasks, targets).pose()[2]
     return solve_path(problem, check.read_losses(max_losses))
 
 

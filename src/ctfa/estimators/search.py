@@ -18,9 +18,9 @@ from ctfa import _validation as check
 from ctfa._progress import leave_interrupts_to
 from ctfa._threads import one_thread
 from ctfa.core import backend, progress
-from ctfa.core.criteria import TARGET_CRITERIA, Criterion, unit_power
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion, Loss
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, Price, further, without_rounding
-from ctfa.core.fit import Evidence
+from ctfa.core.fit import Evidence, Fit
 from ctfa.core.graph import NO_WISHES, Neighbours, Separation, Wishes
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.judge import Merge
@@ -62,28 +62,29 @@ class MergeProblem:
     tolerance: float = 0.0
     wishes: Wishes = NO_WISHES
 
-    def solve(self, max_loss: float) -> MergeHistory:
-        """Run the scan, which uses the space up; those wished together are joined before it."""
-        joins = [(block, other, np.nan) for block, other in self.wishes.joins]
-        return self._search(SCANS[self.scan], max_loss, joins, len(joins))
-
     @one_thread()
-    def _search(
+    def solve(
         self,
-        scan: Scan,
         max_loss: float,
-        begin: Sequence[Merge] = (),
+        scan: Scan | None = None,
+        begin: Sequence[Merge] | None = None,
         n_joined: int = 0,
         least: int = 1,
         *,
         both: bool = False,
     ) -> MergeHistory:
-        """Run a scan after some merges, among pairs of which one, or both, have fewer members."""
+        """Run a scan, which uses the space up, among pairs of which one, or both, are smaller.
+
+        It starts after some merges: those wished together, where no others are given.
+        """
         separation, apart = None, self.wishes.apart
+        if begin is None:
+            begin = [(block, other, np.nan) for block, other in self.wishes.joins]
+            n_joined = len(begin)
         if apart or begin or least > 1 or scan is stay:
             most = self.wishes.n_groups
             separation = Separation(self.space.n_variables, apart, least, both=both, most=most)
-        return scan(
+        return (SCANS[self.scan] if scan is None else scan)(
             self.space,
             self.criterion,
             max_loss=max_loss,
@@ -100,43 +101,43 @@ class MergeProblem:
         """Merges and groups as they were wished, and as far as that can be; keeps the space."""
         limit = max_loss if self.wishes.n_groups is None else np.inf
         posed = self.copy()
-        return self._wished_of(posed, posed.solve(limit), max_loss)
+        return self.cut(posed, posed.solve(limit), max_loss)
 
-    def _wished_of(
+    def cut(
         self, posed: MergeProblem, path: MergeHistory, max_loss: float
     ) -> tuple[MergeHistory, PathPoint]:
         """The same of a path that is known, to a limit or to its end, and the problem it used up.
 
         Small groups are joined on after the limit; of a number of groups, after the first of the
-        path from which so many are left when that is done.
+        path from which so many are left when that is done. Ties are accepted a little above
+        ``max_loss``, so both ends of the interval of limits that give the same, from the worst
+        accepted loss to below the refused, lie that much lower.
         """
         least, n_groups = self.wishes.min_size, self.wishes.n_groups
         if n_groups is None:
-            stop, low, high = path.stop(max_loss + self.tolerance), *path.interval(
-                max_loss + self.tolerance
-            )  # fmt: skip
-            if int(path.after(stop).sizes.min()) < least:
+            reach = max_loss + self.tolerance
+            stop, (low, high) = path.stop(reach), path.interval(reach)
+            if least > 1 and int(path.after(stop).sizes.min()) < least:
                 posed, path = self._mended(path, stop)
                 stop = len(path)
             interval = min(low, max_loss), high - self.tolerance
-            return path, posed._point(path.after(stop), max_loss, interval)
+            return path, posed.point(path.after(stop), max_loss, interval)
         n_merges = path.n_variables - n_groups
-        as_it_is = path.after(max(path.joined, min(n_merges, len(path))))
-        if int(as_it_is.sizes.min()) < least:
-            first, last = path.joined, max(path.joined, min(n_merges, len(path)))
+        first, last = path.joined, max(path.joined, min(n_merges, len(path)))
+        if int(path.after(last).sizes.min()) < least:
             while first < last:  # the latest cut that leaves enough groups when it is mended
                 middle = (first + last + 1) // 2
                 short = len(self._mended(path, middle)[1]) > n_merges
                 first, last = (first, middle - 1) if short else (middle, last)
             mended = self._mended(path, first)[1]
             posed = self.copy()
-            path = posed._search(SCANS[self.scan], np.inf, mended.merges(), mended.joined)
+            path = posed.solve(np.inf, begin=mended.merges(), n_joined=mended.joined)
         stop = max(path.joined, min(n_merges, len(path)))
         worst = float(path.loss[path.joined : stop].max(initial=-np.inf))
         next_one = float(path.loss[stop]) if stop < len(path) else np.inf
         nested = SCANS[self.scan].nested and least == 1
         interval = worst, max(worst, next_one - self.tolerance) if nested else worst
-        return path, posed._point(path.after(stop), worst, interval)
+        return path, posed.point(path.after(stop), worst, interval)
 
     def _mended(self, path: MergeHistory, stop: int) -> tuple[MergeProblem, MergeHistory]:
         """The first merges of a path, then small groups joined on, smallest loss first.
@@ -145,14 +146,14 @@ class MergeProblem:
         """
         known, least = path.merges(stop), self.wishes.min_size
         if self.wishes.n_groups is not None:
-            search = self.copy()._search
-            known = search(best_first, np.inf, known, path.joined, least, both=True).merges()
+            found = self.copy().solve(np.inf, best_first, known, path.joined, least, both=True)
+            known = found.merges()
         posed = self.copy()
-        return posed, posed._search(best_first, np.inf, known, path.joined, least)
+        return posed, posed.solve(np.inf, best_first, known, path.joined, least)
 
     def replayed(self, path: MergeHistory, n_groups: int) -> MergeHistory:
         """A path up to a number of groups, with what these refuse; uses the space up."""
-        history = self._search(stay, -np.inf, path.merges(path.n_variables - n_groups), path.joined)
+        history = self.solve(-np.inf, stay, path.merges(path.n_variables - n_groups), path.joined)
         return replace(history, n_comparisons=path.n_comparisons, complete=path.complete)
 
     @property
@@ -168,20 +169,10 @@ class MergeProblem:
         )
         return float(np.asarray(self.criterion(same)).reshape(-1)[0])
 
-    def point(self, history: MergeHistory, max_loss: float) -> PathPoint:
-        """The groups at a limit, by a scan that it would have decided alike up to there.
-
-        Ties are accepted a little above ``max_loss``, so both ends of the interval of limits that
-        give the same, from the worst accepted loss to below the refused, lie that much lower.
-        Signs are of each variable in its group's mean, the first of a group plus one.
-        """
-        reach = max_loss + self.tolerance
-        partition, (low, high) = history.partition(reach), history.interval(reach)
-        return self._point(partition, max_loss, (min(low, max_loss), high - self.tolerance))
-
-    def _point(
+    def point(
         self, partition: Partition, max_loss: float, interval: tuple[float, float]
     ) -> PathPoint:
+        """Groups with the signs of each variable in its group's mean, the first plus one."""
         # Of the groups found, or of those they were made from: a block is turned round as a whole.
         signs = getattr(self.space, "signs", None)
         if signs is not None:
@@ -250,6 +241,30 @@ def pose(
     return MergeProblem(*known, rule.wishes)
 
 
+def unit_power(criterion: Loss, n_before: int = 2) -> float:
+    """Power of the target's variance that the losses of a criterion have: 1 for squared units.
+
+    Found by asking about made-up fits and about the same with four times the squares, so that a
+    criterion need not declare it. Zero (losses without units) where that does not say.
+    """
+    squares = ((3.0, 2.0), (4.0, 3.0), (3.25, 1.5), (0.25, 0.5))
+
+    def loss(factor: float) -> float:
+        fits = [
+            Fit(np.array([explained * factor]), np.array([residual * factor]), 20, 3, 3, 16, 1)
+            for explained, residual in squares
+        ]
+        evidence = Evidence(tuple(fits[:n_before]), fits[2], fits[3], 2.0, 1.0)
+        return float(np.reshape(criterion(evidence), -1)[0])
+
+    try:
+        with np.errstate(all="ignore"):
+            power = np.log(loss(4.0) / loss(1.0)) / np.log(4.0)
+    except Exception:  # a user's function may want more than it is told here
+        return 0.0
+    return float(power) if np.isfinite(power) else 0.0
+
+
 def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]:
     """Solve for several limits, with as few scans as decide them all.
 
@@ -259,17 +274,18 @@ def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathP
     if max_losses and SCANS[problem.scan].nested:
         # Its merges do not depend on max_loss, only where they stop does.
         history = problem.solve(max(max_losses))
-        return [fresh._wished_of(problem, history, value)[1] for value in max_losses]
+        return [fresh.cut(problem, history, value)[1] for value in max_losses]
     solved: list[tuple[MergeProblem, MergeHistory]] = []
     points = []
     for value in max_losses:
         reach = value + problem.tolerance
+        # A scan that would have decided every question alike.
         known = next((one for one in solved if _holds(one[1].loss_interval, reach)), None)
         if known is None:
             posed = problem.copy()
             known = posed, posed.solve(value)
             solved.append(known)
-        points.append(fresh._wished_of(*known, value)[1])
+        points.append(fresh.cut(*known, value)[1])
     return points
 
 
@@ -279,18 +295,15 @@ def solve_wishes(
     """The path without wishes, and as they were wished: another one, or a cut of the first."""
     wishes = problem.wishes
     free, n_groups = replace(problem, wishes=NO_WISHES), wishes.n_groups
-    if wishes.shape_groups:
-        points = solve_path(free.copy(), max_losses)
-        if n_groups is None:
-            return points, solve_path(problem, max_losses)
-        return points, [problem.wished(np.inf)[1]]
     if n_groups is None:
-        return solve_path(free, max_losses), []
-    if not SCANS[problem.scan].nested:
+        if not wishes.shape_groups:
+            return solve_path(free, max_losses), []
+        return solve_path(free.copy(), max_losses), solve_path(problem, max_losses)
+    if wishes.shape_groups or not SCANS[problem.scan].nested:
         return solve_path(free.copy(), max_losses), [problem.wished(np.inf)[1]]
     path = free.solve(np.inf)
-    points = [free.point(path, value) for value in max_losses]
-    return points, [problem._wished_of(free, path, np.inf)[1]]
+    points = [free.cut(free, path, value)[1] for value in max_losses]
+    return points, [problem.cut(free, path, np.inf)[1]]
 
 
 def _holds(losses: tuple[float, float], reach: float) -> bool:
@@ -321,7 +334,7 @@ def settle(
         history = problem.replayed(path, point.n_groups)
     else:
         history = problem.solve(limit)
-        point = problem.point(history, limit)
+        _, point = problem.cut(problem, history, limit)
     history = replace(history, names=names)
     nothing_found = copies_only and len(history) == history.joined
     _keep(aggregator, history, point._replace(max_loss=max_loss) if nothing_found else point)
@@ -329,14 +342,14 @@ def settle(
 
 
 def keep_price(aggregator: Any, rule: Rule, choice: Choice | None) -> None:
-    """Say what wishes cost, or that nobody knows."""
+    """Say what wishes cost, or that this is not known."""
     if rule.wishes:
         price = Price(0) if choice is None or choice.price is None else choice.price
         aggregator.price_ = replace(price, n_groups=aggregator.n_groups_)
 
 
 def leave_apart(aggregator: Any, n_variables: int) -> None:
-    """Set the same where nobody is to merge."""
+    """Set the same where nothing is to merge."""
     history = Ledger(n_variables).close()
     alone = Partition.singletons(n_variables)
     _keep(aggregator, history, PathPoint(-np.inf, alone, history.loss_interval))
@@ -403,27 +416,20 @@ def fewest_groups(curve: CutCurve) -> CutCurve:
 
 
 def fewest_readable(
-    table: FloatArray, grid: FloatArray, n_groups: FloatArray
-) -> tuple[CutCurve, int]:
-    """The fewest groups within one standard error, each limit at the temper of its least error."""
-    mildest = table.mean(axis=0).argmin(axis=1)
-    curve = CutCurve.of(grid, table[:, np.arange(grid.size), mildest], n_groups)
-    return curve, int(mildest[curve.chosen])
-
-
-def within(
-    alone: Sequence[int],
-    tolerance: float,
     table: FloatArray,
     grid: FloatArray,
     n_groups: FloatArray,
+    tolerance: float | None = None,
+    alone: Sequence[int] | None = None,
 ) -> tuple[CutCurve, int]:
     """The fewest groups whose own models err little more than the best; of these the best temper.
 
-    ``alone`` are the tempers of groups that serve their members with their own models.
+    Within one standard error where no tolerance is given. ``alone`` are the tempers of groups that
+    serve their members with their own models; None for all.
     """
     mean = table.mean(axis=0)
-    mildest = np.asarray(alone)[mean[:, alone].argmin(axis=1)]
+    own = np.arange(table.shape[2]) if alone is None else np.asarray(alone)
+    mildest = own[mean[:, own].argmin(axis=1)]
     curve = CutCurve.of(grid, table[:, np.arange(grid.size), mildest], n_groups, tolerance)
     return curve, int(mean[curve.chosen].argmin())
 
@@ -460,16 +466,17 @@ def choose(
         known = tasks.n_tasks, otherwise, n_before, len(folds)
         return judge_folds(_judge_fold, each, n_jobs, *known)
 
-    order = _far_apart(len(folds)) if len(aggregates) > 1 else [*range(len(folds))]
-    first, rest = order[:AGAINST], order[AGAINST:]
-    if len(aggregates) > 1 and len(rest) >= AGAINST:
-        judged, stopped = judge(first, aggregates)
-        if not stopped:
-            ways = [aggregates[0]] if _worse(judged) else aggregates
-            more, stopped = judge(rest, ways, len(first))
-            judged += more
-    else:
-        judged, stopped = judge(order, aggregates)
+    step = -(-len(folds) // AGAINST) if len(aggregates) > 1 else 1
+    order = [k for start in range(step) for k in range(start, len(folds), step)]
+    is_compared = len(aggregates) > 1 and len(folds) >= 2 * AGAINST
+    judged, stopped = judge(order[:AGAINST] if is_compared else order, aggregates)
+    if is_compared and not stopped:
+        both = [fold for fold in judged if fold is not None]
+        # Averaging errs more than shared coefficients on all of the first folds.
+        worse = [fold["mean"][0].min() > fold["pool"][0].min() for fold in both]
+        ways = [aggregates[0]] if sum(worse) == AGAINST else aggregates
+        more, stopped = judge(order[AGAINST:], ways, AGAINST)
+        judged += more
     judged = [fold for _, fold in sorted(zip(order, judged, strict=False), key=lambda one: one[0])]
     found = [fold for fold in judged if fold is not None]
     if not found:
@@ -490,9 +497,9 @@ def choose(
         best = _compared(at_best)
     else:
         best, other = aggregates
-        both = np.array([len(fold) > 1 for fold in found])
+        whole = np.array([len(fold) > 1 for fold in found])
         # On folds that asked both, one is as much worse as told; the others tell the better one.
-        means[other] = means[best] + float((at_best[other] - at_best[best][both]).mean())
+        means[other] = means[best] + float((at_best[other] - at_best[best][whole]).mean())
     return chosen[best]._replace(errors=means)
 
 
@@ -504,7 +511,7 @@ def _chosen(
     rule: Rule,
     prefer: Preference,
 ) -> tuple[Choice, FloatArray]:
-    """What folds choose of one way of aggregating, and the errors of it, a fold each.
+    """What folds choose of one way of aggregating, and its errors, one per fold.
 
     A table of errors is by fold, limit and temper. Its limits are those of the free path, and then
     of what was wished if that is another path: the same again, or one cut.
@@ -518,14 +525,27 @@ def _chosen(
     elif wishes:
         first = 0 if table.shape[1] == n_free else n_free
         alone = [k for k, one in enumerate(rule.tempers) if _is_alone(one)] or [0]
-        prefer_now = prefer
         if wishes.tolerance is not None:
-            prefer_now = partial(within, alone, wishes.tolerance)
+            prefer = partial(fewest_readable, tolerance=wishes.tolerance, alone=alone)
         limits = grid if wishes.n_groups is None else np.array([np.inf])
-        curve, temper = prefer_now(table[:, first:], limits, n_groups[first:])
+        curve, temper = prefer(table[:, first:], limits, n_groups[first:])
         at = first + curve.chosen
-        price = _price(table, n_groups, alone, (at, temper), (free.chosen, free_temper))
-        price = replace(price, free_max_loss=float(grid[free.chosen]))
+        both = (at, temper), (free.chosen, free_temper)
+        own = [table[:, limit, alone] for limit, _ in both]
+        own = [errors[:, errors.mean(axis=0).argmin()] for errors in own]
+        gap, n_folds = own[0] - own[1], len(table)
+        error = float(gap.std(ddof=1) / np.sqrt(n_folds)) if n_folds > 1 else 0.0
+        price = Price(
+            round(float(n_groups[at])),
+            float(own[0].mean()),
+            float(own[1].mean()),
+            error,
+            float(n_groups[free.chosen]),
+            float(grid[free.chosen]),
+        )
+        if len(alone) < table.shape[2]:
+            whole, free_whole = (float(table[:, limit, one].mean()) for limit, one in both)
+            price = replace(price, whole_error=whole, free_whole_error=free_whole)
     limit, at_best = float(curve.max_loss[curve.chosen]), curve.fold_errors[:, curve.chosen]
     points, free_points = ([path[k] for path in paths] for k in (at, free.chosen))
     known = rule.tempers[temper], curve if wishes.n_groups is None else None
@@ -553,7 +573,7 @@ def _judge_fold(
         results = {}
         for aggregate in aggregates:
             fits = known.fits(rule, aggregate)
-            if max(limits) == -np.inf and not rule.wishes:  # nobody is asked
+            if max(limits) == -np.inf and not rule.wishes:  # nothing is asked
                 alone = Partition.singletons(known.n_tasks)
                 points = [PathPoint(-np.inf, alone, (-np.inf, -np.inf)) for _ in limits]
             else:
@@ -590,42 +610,6 @@ def _is_alone(temper: Any) -> bool:
     return bool(temper == 0.0 or getattr(temper, "apart", 0.0) == np.inf)
 
 
-def _price(
-    table: FloatArray,
-    n_groups: FloatArray,
-    alone: Sequence[int],
-    wished: tuple[int, int],
-    free: tuple[int, int],
-) -> Price:
-    """What was wished against the free choice, each a limit and a temper of a table of errors."""
-    own = [
-        table[:, limit, alone][:, table[:, limit, alone].mean(axis=0).argmin()]
-        for limit, _ in (wished, free)
-    ]
-    gap, n_folds = own[0] - own[1], len(table)
-    error = float(gap.std(ddof=1) / np.sqrt(n_folds)) if n_folds > 1 else 0.0
-    whole = [np.nan, np.nan]
-    if len(alone) < table.shape[2]:
-        whole = [float(table[:, limit, temper].mean()) for limit, temper in (wished, free)]
-    count = float(n_groups[free[0]])
-    means = float(own[0].mean()), float(own[1].mean())
-    return Price(round(float(n_groups[wished[0]])), *means, error, count, np.nan, *whole)
-
-
-def _far_apart(n_folds: int) -> list[int]:
-    """Folds, the first of them not neighbours."""
-    step = -(-n_folds // AGAINST)
-    return [k for start in range(step) for k in range(start, n_folds, step)]
-
-
-def _worse(judged: Sequence[Any]) -> bool:
-    """Whether averaging errs more than shared coefficients on all of the first folds."""
-    both = [fold for fold in judged if fold is not None]
-    return len(both) == AGAINST and all(
-        fold["mean"][0].min() > fold["pool"][0].min() for fold in both
-    )
-
-
 def _compared(errors: dict[str, FloatArray]) -> str:
     """Shared coefficients, unless averaging is better by more than folds scatter."""
     both = zip(errors["pool"], errors["mean"], strict=True)
@@ -650,7 +634,7 @@ def judge_folds(
     They follow upon ``n_before`` others of ``n_folds`` in all.
 
     Asked to stop, the folds finished by then are all there are; ``otherwise`` is what happens
-    without any. Other processes hear nothing of that: where somebody listens, folds go there in
+    without any. Other processes are not told: where progress is reported, folds go there in
     rounds, and the search stops after a round.
     """
     on_device = backend.library_of(backend.named()) not in ("auto", "numpy", "numba")

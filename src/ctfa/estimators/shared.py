@@ -60,13 +60,12 @@ from ctfa.estimators.refits import Stop, fit_regressor, groups_on_folds, linear,
 from ctfa.estimators.targets import (
     ALONE,
     Found,
+    PhaseOne,
     TargetAggregator,
     by_levels,
-    find_groups,
     group_means,
     in_units,
     keep_apart,
-    leave_targets_apart,
     level_of,
     names_of,
 )
@@ -122,7 +121,7 @@ class CTFARegressor(TargetsRegressor):
         How far each target relies on its group, from 0 to 1, one value per group.
     merges_ : DataFrame
         One row per merge of targets: who joined whom, its F and break-even F, the gain predicted
-        for a pair that nobody has searched for, the members predicted to lose, and its score on the
+        for a pair that was not searched for, the members predicted to lose, and its score on the
         folds that chose the limit.
     stability_ : ndarray of shape (n_targets, n_targets)
         Share of subsamples in which two targets are in one group; see ``stability``.
@@ -147,6 +146,7 @@ class CTFARegressor(TargetsRegressor):
     2
     """
 
+    #: By levels where nothing else was asked for and every group has all rows.
     _deviations: Deviations | None = None
     #: Rows of folds, and what a regressor that has judged says of them when not fitted to them.
     _told_by_refits: Sequence[tuple[IntArray, FloatArray]] | None = None
@@ -203,12 +203,7 @@ class CTFARegressor(TargetsRegressor):
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         inputs = self._residual(inputs, columns)
-        means = np.column_stack(
-            [
-                np.asarray(regressor.predict(reduced(features, inputs))).reshape(-1)
-                for features, regressor in zip(self.features_, self.regressors_, strict=True)
-            ]
-        )
+        means = self._predict_groups(inputs)
         check.require_finite_prediction(means, self.regressors_)
         units: FloatArray = self.partition_.spread(means) * self.signs_
         if self._deviations is not None:
@@ -219,6 +214,12 @@ class CTFARegressor(TargetsRegressor):
             units = self._singles.mix(units, self.trust_, inputs, mean)
             check.require_finite_prediction(units, names_of(self.targets_))
         return units
+
+    def _predict_groups(self, inputs: FloatArray) -> FloatArray:
+        """Mean of each group, of inputs less what confounds say of them."""
+        each = zip(self.features_, self.regressors_, strict=True)
+        said = [one.predict(reduced(features, inputs)) for features, one in each]
+        return np.column_stack([np.asarray(mean).reshape(-1) for mean in said])
 
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
@@ -290,27 +291,33 @@ class CTFARegressor(TargetsRegressor):
         data: Collection | None,
     ) -> None:
         tasks = SharedInputs(sample, targets.values, targets.weights)
-        # By levels where nothing else was asked for and every group has all rows.
         self._singles = self._deviations = None
+        by_rows = data is not None and sample.counts is not None
+        is_fitted = by_rows and not learns_from_sums(self._template)
         with one_thread(*tasks.shapes):
             left = tasks.left
             self._input_lines = left.inputs
             found, temper, share = self._fit_targets(template, tasks, targets, groups)
             _, judged = self._means_of_groups(tasks)
+            is_soft = False  # whether single features may part from their means
+            if features is not None and self._chooses_features:
+                features = self._features_that_pay(found, tasks, features, temper)
+                is_soft = features is not None and self.head == "levels"
+            if features is None:
+                self.features_ = keep_features(self, self.n_groups_)
+            else:
+                names = self.targets_.get_group_names_out()
+                known = left.judged, judged, names, self.n_jobs
+                self.features_ = fit_features(self, features, *known)
             if self.regressor is None:
                 assert found is not None
-                form = self._fit_features_by_levels(found, temper, features, tasks, judged)
-                deviating = share_of_deviations(found, tasks) if found.fits.levels is None else 0.0
-                serve = partial(self._serve_by_levels, temper, deviating, *form)
+                if found.fits.levels is None:
+                    share = share_of_deviations(found, tasks)
+                form = temper, share, features is not None, is_soft
+                serve = partial(self._serve_by_levels, *form)
                 serve(self, tasks, found.fits)
                 self.calibration_ = self._calibrated(found, serve, tasks, groups)
                 return
-            if features is not None and self._chooses_features:
-                features = self._features_that_pay(found, features, tasks)
-            self._fit_features(features, left.judged, judged)
-        is_fitted = False
-        if data is not None and sample.counts is not None:
-            is_fitted = not learns_from_sums(self._template)
         if data is not None and is_fitted:
             self.regressors_ = fit_to_rows(
                 self._template, self.features_, data, self._rows_of_groups, self.n_jobs
@@ -319,8 +326,7 @@ class CTFARegressor(TargetsRegressor):
         serve(self, tasks, None)
         self.calibration_, told = None, self.__dict__.pop("_told_by_refits", None)
         if told is not None:
-            known = sample, targets.values, self.labels_
-            self.calibration_ = calibrated_on_tables(*known, told)
+            self.calibration_ = calibrated_on_tables(sample, targets.values, self.labels_, told)
         elif check.judges(self.regressor) and not is_fitted:
             self.calibration_ = self._calibrated(found, serve, tasks, groups)
 
@@ -348,28 +354,6 @@ class CTFARegressor(TargetsRegressor):
             known = left.sample, values, model.trust_, model.n_jobs, share, merged
             model._singles = fit_singles(model.regressor, *known)
 
-    def _fit_features_by_levels(
-        self,
-        found: Found,
-        temper: Tempers,
-        features: FeatureAggregator | None,
-        tasks: SharedInputs,
-        judged: FloatArray,
-    ) -> tuple[bool, bool]:
-        """Phase II where it is asked for or pays.
-
-        Whether there are groups of features, and whether single features may part from their means.
-        """
-        is_soft = False
-        if features is not None and self._chooses_features:
-            # Whom folds protect from chance may look for kinship everywhere.
-            features = clone(features).set_params(max_loss=usual_limit(tasks.left.judged.n_samples))
-            levels = found.fits.levels
-            pays = levels is not None and features_pay(found, tasks, features, temper, self.head)
-            features, is_soft = (features, self.head == "levels") if pays else (None, False)
-        self._fit_features(features, tasks.left.judged, judged)
-        return features is not None, is_soft
-
     @staticmethod
     def _serve_by_levels(
         temper: Tempers,
@@ -382,43 +366,49 @@ class CTFARegressor(TargetsRegressor):
     ) -> None:
         """Serve groups by ridge regressions of their means, and members by what they add.
 
-        ``share`` is that of the variance of members with gaps.
+        ``share`` is that of the variance of members with gaps; ``by_means`` of groups of features.
         """
-        left, levels = tasks.left, fits.levels
-        partition, signs = model.partition_, model.targets_.signs_
+        left, levels, partition = tasks.left, fits.levels, model.partition_
         means, judged = model._means_of_groups(tasks)
         sample, n_features = left.sample, left.sample.inputs.shape[1]
         _, row_scale = row_scales(len(means), sample.weights, sample.n_samples)
-        centre, rest = weighted_mean(sample.inputs, row_scale), (sample.weights, sample.n_samples)
+        centre, height = weighted_mean(sample.inputs, row_scale), weighted_mean(means, row_scale)
         n_groups, n_targets = partition.n_groups, partition.n_variables
         group, own = np.zeros((n_groups, n_features)), np.zeros((n_targets, n_features))
-        level = np.zeros(n_targets)
-        if not by_means and levels is not None:
-            parts = levels.parts(partition, signs)
+        level, parts = np.zeros(n_targets), None
+        if levels is not None:
+            parts = levels.parts(partition, model.signs_)
+        if levels is not None and parts is not None and not by_means:
             coef = levels.group_coefficients(parts, temper.mean)
-            heights = weighted_mean(means, row_scale) - centre @ coef
             penalty = levels.factored.average(parts.mean_penalty, temper.mean)
+            height = height - centre @ coef
             model.regressors_ = [
-                linear(coef[:, [k]], heights[[k]], True, penalty[[k]]) for k in range(len(heights))
+                linear(coef[:, [k]], height[[k]], True, penalty[[k]]) for k in range(n_groups)
             ]
+        elif is_soft:
+            model.regressors_ = []
+            for k, (one, mean) in enumerate(zip(model.features_, judged.T, strict=True)):
+                soft = soft_group(left.judged, mean, one.partition_, temper.mean)
+                group[k] = soft.apart
+                about = height[[k]] - one.partition_.mean(centre[None])[0] @ soft.coef
+                model.regressors_.append(linear(soft.coef[:, None], about, True))
         else:
+            rest = sample.weights, sample.n_samples
             model.regressors_ = [
                 fit_regressor(None, reduced(one, sample.inputs), mean, *rest, temper=temper.mean)
                 for one, mean in zip(model.features_, means.T, strict=True)
             ]
-        if is_soft:
-            for k, (one, mean) in enumerate(zip(model.features_, judged.T, strict=True)):
-                soft = soft_group(left.judged, mean, one.partition_, temper.mean)
-                group[k] = soft.apart
-                heights = weighted_mean(means[:, [k]], row_scale)
-                heights = heights - one.partition_.mean(centre[None])[0] @ soft.coef
-                model.regressors_[k] = linear(soft.coef[:, None], heights, True)
-        if model.head == "levels" and levels is not None:
-            parts = levels.parts(partition, signs)
+        if model.head == "levels" and levels is not None and parts is not None:
             own = levels.deviations(parts, temper.apart).T
             model.trust_ = levels.trust(parts, temper.apart)
-        elif model.head == "levels":
-            own, level, model.trust_ = model._deviations_with_gaps(share, sample, tasks, centre)
+        elif model.head == "levels":  # with gaps, each on the rows where it is observed
+            turned = in_units(model.targets_, tasks.values, tasks.sample.confounds) * model.signs_
+            rest_of_it = turned - partition.spread(model._predict_groups(sample.inputs))
+            added = deviations_of(sample, rest_of_it, partition.labels, share)
+            alone = partition.sizes[partition.labels] == 1
+            own = np.where(alone[:, None], 0.0, added.coef)
+            level = np.einsum("ij,ij->i", own, centre - added.centre)
+            model.trust_ = np.where(alone, 1.0, added.trust)
         model._deviations = Deviations(group, own, level, centre)
 
     def _means_of_groups(self, tasks: SharedInputs) -> tuple[FloatArray, FloatArray]:
@@ -467,7 +457,7 @@ class CTFARegressor(TargetsRegressor):
         rule = replace(rule, scale=self.targets_.scale) if found is None else found.rule
         rows, asked, _ = tasks.fold(rule, train, test, *known)
         lines, twin.targets_ = rows.left.targets, copy.copy(self.targets_)
-        offsets, scales = rows.units_of(rule)
+        offsets, scales, *_ = rows.in_units(rule)
         twin.targets_.offsets_ = offsets if lines is None else offsets + lines.levels
         twin.targets_.scales_ = np.where(scales > 0.0, scales, 1.0)
         twin.targets_.confounds_slopes_ = None if lines is None else lines.slopes
@@ -476,54 +466,32 @@ class CTFARegressor(TargetsRegressor):
         serve(twin, rows, None if found is None else rows.fits(rule))
         return twin._told(asked.sample.inputs, asked.sample.confounds)
 
-    def _deviations_with_gaps(
-        self, share: float, sample: check.Sample, tasks: SharedInputs, centre: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What members add to their groups, each on the rows where it is observed."""
-        turned = in_units(self.targets_, tasks.values, tasks.sample.confounds) * self.signs_
-        means = np.column_stack(
-            [
-                regressor.predict(reduced(features, sample.inputs))
-                for features, regressor in zip(self.features_, self.regressors_, strict=True)
-            ]
-        )
-        left = turned - self.partition_.spread(means)
-        added = deviations_of(sample, left, self.labels_, share)
-        alone = self.partition_.sizes[self.labels_] == 1
-        own = np.where(alone[:, None], 0.0, added.coef)
-        level = np.einsum("ij,ij->i", own, centre - added.centre)
-        return own, level, np.where(alone, 1.0, added.trust)
-
     def _features_that_pay(
-        self, found: Found | None, features: FeatureAggregator, tasks: SharedInputs
+        self,
+        found: Found | None,
+        tasks: SharedInputs,
+        features: FeatureAggregator,
+        temper: Tempers,
     ) -> FeatureAggregator | None:
-        """Phase II for a regressor that was given; None where Phase I's folds do not speak for it.
+        """Phase II where it was not asked for; None where Phase I's folds do not speak for it.
 
         Without folds, because limit and regressor were given, nothing does. A regressor that is not
         linear may tell apart what least squares takes for alike.
         """
-        asked = found is not None and check.judges(self.regressor)
-        if not asked or tasks.left.inputs is not None or np.isnan(tasks.values).any():
+        is_asked = self.regressor is None
+        if not is_asked:
+            is_asked = check.judges(self.regressor) and tasks.left.inputs is None
+        if found is None or not is_asked or np.isnan(tasks.values).any():
             return None
-        assert found is not None
-        features = clone(features).set_params(max_loss=usual_limit(tasks.sample.n_samples))
-        pays = features_pay(found, tasks, features, Tempers(), self.head, self.regressor)
+        # Whom folds protect from chance may look for kinship everywhere.
+        features = clone(features).set_params(max_loss=usual_limit(tasks.left.judged.n_samples))
+        pays = features_pay(found, tasks, features, temper, self.head, self.regressor)
         return features if pays else None
 
     @property
     def _chooses_features(self) -> bool:
         """Whether folds decide if groups of features serve at all."""
         return self.features is None
-
-    def _fit_features(
-        self, template: FeatureAggregator | None, judged: check.Sample, means: FloatArray
-    ) -> None:
-        """Phase II for the mean of each group; None keeps every feature."""
-        if template is None:
-            self.features_ = keep_features(self, self.n_groups_)
-            return
-        names = self.targets_.get_group_names_out()
-        self.features_ = fit_features(self, template, judged, means, names, self.n_jobs)
 
     def _fit_targets(
         self,
@@ -538,15 +506,13 @@ class CTFARegressor(TargetsRegressor):
         own models have in what serves them.
         """
         left, judge = tasks.left, self._judge(template, targets)
-        alone = template is None
+        known = tasks, targets, groups, self.n_jobs
+        alone, scale = template is None, "none" if left.targets is None else "center"
         if template is None:
-            scale = "none" if left.targets is None else "center"
             template = TargetAggregator(max_loss=-np.inf, scale=scale)
-        aggregator = clone(template)
+        aggregator = TargetAggregator(scale=scale) if alone else clone(template)
         check.copy_input_names(self, aggregator)
         if alone:
-            aggregator = TargetAggregator(scale=template.scale)
-            check.copy_input_names(self, aggregator)
             if left.n_spent:
                 something = np.nan_to_num(left.values) != 0.0
                 check.require_more_than_confounds(something.any(axis=0), targets.names)
@@ -555,12 +521,10 @@ class CTFARegressor(TargetsRegressor):
                 self.targets_ = aggregator
                 self._tell_evidence(None, None, Tempers(), targets)
                 return None, Tempers(), 1.0
-            found = leave_targets_apart(template, tasks, targets, groups, self.n_jobs)
+            found = PhaseOne(template, *known).apart()
         else:
-            ask, n_jobs = self.regressor is None, self.n_jobs
-            found = find_groups(
-                aggregator, tasks, targets, groups, n_jobs, judge=judge, ask_folds=ask
-            )
+            phase = PhaseOne(aggregator, *known, judge)
+            found = phase.find(ask_folds=self.regressor is None)
         self.targets_ = aggregator
         if found.rule.solver == "refits" and self.regressor is not None:
             asks = template.regressor is None
@@ -572,12 +536,13 @@ class CTFARegressor(TargetsRegressor):
             tempers = TEMPERS if self.head == "levels" else ALONE
         seen = look_at_folds(found, tasks, tempers, self.n_jobs)
         temper = Tempers() if seen is None else seen.chosen
-        if found.free_points and seen is not None and tempers is TEMPERS:
+        price = aggregator.price_ if found.free_points and tempers is TEMPERS else None
+        if seen is not None and price is not None:
             free = found._replace(points=found.free_points)
             other = look_at_folds(free, tasks, tempers, self.n_jobs)
             assert other is not None
             whole = {"whole_error": seen.error, "free_whole_error": other.error}
-            aggregator.price_ = replace(aggregator.price_, **whole)
+            aggregator.price_ = replace(price, **whole)
         self._tell_evidence(None if alone else found, seen, temper, targets)
         if not check.judges(self.regressor):
             # A linear model that has judged does not know how far to trust its groups: they serve.
@@ -665,35 +630,32 @@ class CTFARegressor(TargetsRegressor):
         temper: Tempers,
         targets: check.Targets,
     ) -> None:
-        """Set what is known of every merge and every member; nothing found is nobody merged."""
+        """Set what is known of every merge and member; without anything found, of no merge."""
         aggregator, gappy = self.targets_, bool(np.isnan(targets.values).any())
         is_refitted = found is not None and found.told is not None
         partition, n_targets = aggregator.partition_, len(targets.names)
         merges: list[MergeSummary] = []
         gain = served = Gain(*np.zeros((2, n_targets)))
-        self.trust_, is_held_out = np.ones(n_targets), False
+        self.trust_ = np.ones(n_targets)
         if found is not None:
-            risk = found.fits.fit.members
+            risk, history = found.fits.fit.members, aggregator.history_
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
-            merges = [
-                MergeSummary.of(made.total, made.members, made.gain, made.f_statistic, made.f_star)
-                for made in risk.along(aggregator.history_)
-            ]
-            gain = risk.gain_over_single(partition)
-            self.trust_ = risk.trust(partition)
+            gain, self.trust_ = risk.gain_over_single(partition), risk.trust(partition)
+            scores = np.full(len(history), np.nan)
             if seen is not None:
-                is_held_out = True
                 counts = np.ones(n_targets) if targets.weights is None else targets.weights
-                scores = np.full(len(merges), np.nan)
                 if not gappy:
-                    scores = seen.scores(aggregator.history_, aggregator.signs_, counts)
-                merges = [
-                    merge._replace(score=float(score))
-                    for merge, score in zip(merges, scores, strict=True)
-                ]
+                    scores = seen.scores(history, aggregator.signs_, counts)
                 gain = seen.gain(temper._replace(apart=NOTHING), partition)
                 served = seen.gain(temper, partition)
+            merges = [
+                MergeSummary.of(
+                    made.total, made.members, made.gain, made.f_statistic, made.f_star, score
+                )
+                for made, score in zip(risk.along(history), scores.tolist(), strict=True)
+            ]
+        is_held_out = found is not None and seen is not None
         self._evidence = MergeEvidence.of(
             aggregator, targets.names, merges, gain, gappy=gappy,
             served=served if is_held_out and self.regressor is None else None, held_out=is_held_out,

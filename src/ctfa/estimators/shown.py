@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
@@ -14,7 +14,7 @@ from ctfa.estimators.view import FittedGroups
 
 #: Groups, and members of each, that are named; names longer than this are cut.
 GROUPS, MEMBERS, LONGEST = 5, 6, 40
-#: Up to so many tasks gains are worked out where the fit has not.
+#: Up to so many tasks gains are worked out where the fit has not done so.
 GAINS = 200
 #: Colours are those of the notebook, light or dark.
 STYLE = (
@@ -45,45 +45,32 @@ def summary_html(model: Any) -> str:
         fitted = FittedGroups.of(model)
     except NotFittedError:
         return ""
-    return block(*_lines(fitted))
+    partition, what = fitted.partition, "task" if fitted.own_rows else "target"
+    title, n_groups = f"{partition.n_variables:,} {what}", partition.n_groups
+    title += "s" if partition.n_variables != 1 else ""
+    title += f" \N{RIGHTWARDS ARROW} {n_groups:,} group{'' if n_groups == 1 else 's'}"
+    curve, limit = fitted.aggregator.cv_curve_, float(fitted.aggregator.max_loss_)
+    said = f"max_loss = {limit:g}"
+    if curve is not None:
+        said += f", chosen on held-out rows: error {curve.error[curve.chosen]:.3f}"
+        if np.isneginf(curve.max_loss[0]) and curve.chosen:
+            said += f", {curve.error[0]:.3f} with a model per {what}"
+    lines = [said, *_worst(fitted)]
+    for group in np.argsort(-partition.sizes, kind="stable")[:GROUPS].tolist():
+        members = partition.groups[group]
+        if members.size > 1:
+            named = ", ".join(_cut(fitted.names[k]) for k in members[:MEMBERS].tolist())
+            more = f" and {members.size - MEMBERS:,} more" if members.size > MEMBERS else ""
+            lines.append(f"group {group}: {named}{more}")
+    return block(title, lines)
 
 
 def block(title: str, lines: Iterable[str], aside: str = "") -> str:
     """Lines of text under a title, beside a picture; all text is escaped."""
-    told = "".join(f"<div>{_safe(line)}</div>" for line in lines)
-    text = f"<div style='min-width:16em;flex:1 1 24em'><b>{_safe(title)}</b>{told}</div>"
+    told = "".join(f"<div>{escape(visible(line))}</div>" for line in lines)
+    title = escape(visible(title))
+    text = f"<div style='min-width:16em;flex:1 1 24em'><b>{title}</b>{told}</div>"
     return f"<div class='ctfa-summary' style='{STYLE}'>{text}{aside}</div>"
-
-
-def _safe(text: str) -> str:
-    return escape(visible(text))
-
-
-def _lines(fitted: FittedGroups) -> tuple[str, Iterator[str]]:
-    partition, what = fitted.partition, "task" if fitted.own_rows else "target"
-    n_tasks, n_groups = partition.n_variables, partition.n_groups
-    title = f"{_several(n_tasks, what)} \N{RIGHTWARDS ARROW} {_several(n_groups, 'group')}"
-
-    def told() -> Iterator[str]:
-        yield _limit(fitted, what)
-        yield from _worst(fitted)
-        order = np.argsort(-partition.sizes, kind="stable")[:GROUPS].tolist()
-        for group in order:
-            members = partition.groups[group]
-            if members.size > 1:
-                yield f"group {group}: {_named(fitted.names, members)}"
-
-    return title, told()
-
-
-def _limit(fitted: FittedGroups, what: str) -> str:
-    curve, limit = fitted.aggregator.cv_curve_, float(fitted.aggregator.max_loss_)
-    if curve is None:
-        return f"max_loss = {limit:g}"
-    said = f"max_loss = {limit:g}, chosen on held-out rows: error {curve.error[curve.chosen]:.3f}"
-    if np.isneginf(curve.max_loss[0]) and curve.chosen:
-        said += f", {curve.error[0]:.3f} with a model per {what}"
-    return said
 
 
 def _worst(fitted: FittedGroups) -> Iterator[str]:
@@ -101,15 +88,5 @@ def _worst(fitted: FittedGroups) -> Iterator[str]:
         )
 
 
-def _named(names: Sequence[str], members: Any) -> str:
-    some = ", ".join(_cut(names[k]) for k in members[:MEMBERS].tolist())
-    more = members.size - MEMBERS
-    return f"{some} and {more:,} more" if more > 0 else some
-
-
 def _cut(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ from ctfa.core.small_fits import observed_mean
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.out_of_fold import OutOfFold
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import FloatArray
 from ctfa.estimators.evidence import MergeEvidence
 from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, fields, whole
 from ctfa.estimators.refits import FEWEST_FOLDS, Split, Stop, fewer_folds, out_of_fold, warn_stopped
@@ -341,9 +342,8 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         self, sample: check.Sample, targets: check.Targets, data: Any = None, groups: Any = None
     ) -> None:
         with progress.part():
-            find_groups(
-                self, SharedInputs(sample, targets.values, targets.weights), targets, groups
-            )
+            tasks = SharedInputs(sample, targets.values, targets.weights)
+            PhaseOne(self, tasks, targets, groups).find()
 
 
 def level_of(fitted: TargetAggregator, columns: FloatArray | None) -> FloatArray:
@@ -451,77 +451,254 @@ class Found(NamedTuple):
     free_points: Sequence[PathPoint] = ()  # groups of the folds without wishes, where there are any
 
 
-def find_groups(
-    aggregator: TargetAggregator,
-    tasks: SharedInputs,
-    targets: check.Targets,
-    groups: Any = None,
-    n_jobs: int | None = None,
-    *,
-    judge: Any = None,
-    ask_folds: bool = False,
-    priced: bool = True,
-) -> Found:
-    """Find the groups in data that have been read.
+@dataclass(frozen=True, eq=False)
+class PhaseOne:
+    """The search for groups of targets: of which, by which options, and who judges."""
 
-    ``judge`` is the regressor that judges merges where the aggregator says nothing; ``ask_folds``
-    whether folds find their groups also where the limit is given, ``priced`` where the number is.
-    """
-    judge = aggregator.regressor if aggregator.regressor is not None else judge
-    rule = read_target_rule(aggregator, targets, judge)
-    if rule.solver == "refits":
-        return _find_by_refits(aggregator, tasks, targets, groups, rule, judge, n_jobs)
-    with one_thread(*tasks.shapes):
-        splits = None
-        limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        counted = rule.wishes.n_groups is not None
-        asks = limit is None and tasks.n_tasks > 1 and (priced or not counted)
-        chooses = asks and not counted
-        if asks or (ask_folds and not np.isnan(tasks.values).any()):
-            splits = check.read_cut_folds(
-                aggregator.cv, tasks.sample, tasks.values, groups, needed=chooses
-            )
-        folds = _factored_folds(tasks, splits or [], n_jobs)
-        rule, fits, problem = pose_targets(aggregator, tasks, targets, rule, folds=folds)
-        choice = None
-        is_one = tasks.n_tasks == 1
-        if folds and not is_one and not _folds_are_short(rule, tasks, folds, chooses=chooses):
-            choice = choose(
-                # Without the factors of all rows, which no fold needs.
-                replace(tasks, sample=replace(tasks.sample), units=fits.scales),
-                rule,
-                folds,
-                fewest_readable,
-                cv=aggregator.cv,
-                n_jobs=n_jobs,
-                limits=None if limit is None else (limit,),
-            )
-        curve = None if choice is None or limit is not None else choice.curve
+    aggregator: TargetAggregator
+    tasks: SharedInputs
+    targets: check.Targets
+    groups: Any = None  # labels of the rows for splitters
+    n_jobs: int | None = None
+    judge: Any = None  # the regressor that judges merges where the aggregator says nothing
+
+    @cached_property
+    def rule(self) -> Rule:
+        """Checked options."""
+        aggregator, targets = self.aggregator, self.targets
+        judge = self.judge if aggregator.regressor is None else aggregator.regressor
+        rule = read_rule(
+            aggregator,
+            refits=True,
+            judge=judge,
+            flip=bool(aggregator.flip),
+            guarded=aggregator.guard is not None,
+            levels=judge is None,
+            tempers=ALONE if judge is None else (0.0,),
+        )
+        check.require_flag(aggregator.flip, "flip")
+        if aggregator.guard is not None:
+            check.require(aggregator.guard, ["member"], "guard")
+            check.require_matrix_size(targets.values.shape[1], "guard='member'")
+        if targets.weights is not None:
+            check.refuse_for_target_weight(targets, aggregator)
+        graph = check.read_graph(aggregator.connectivity, targets.values, "targets")
+        known = targets.names, targets.labels, graph, len(targets.names)
+        return replace(rule, graph=graph, wishes=check.read_wishes(aggregator, *known))
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether targets have missing values."""
+        return bool(np.isnan(self.targets.values).any())
+
+    def find(self, *, ask_folds: bool = False, priced: bool = True) -> Found:
+        """Find the groups, and set them.
+
+        ``ask_folds``: whether folds find their groups also where the limit is given; ``priced``:
+        where the number of groups is.
+        """
+        aggregator, tasks, rule = self.aggregator, self.tasks, self.rule
+        choice, told, limit = None, None, check.read_limit(aggregator, TARGET_CRITERIA)
+        is_one, is_auto = tasks.n_tasks == 1, limit is None
+        problem: MergeProblem | None
+        if rule.solver == "refits":
+            asks = not is_one and (limit != -np.inf or rule.wishes.shape_groups)
+            fits, told, folds = self.ask_refits(asks=asks, chooses=is_auto)
+            problem = None if told is None else pose(rule, fits.space())
+            if told is not None and is_auto and any(known is not None for known, _ in told.folds):
+                numbers, prefer = [(k,) for k in range(len(told.folds))], smallest_error(middle)
+                options: dict[str, Any] = {"n_jobs": None, "limits": RATIOS}
+                choice = choose(told, rule, numbers, prefer, cv=aggregator.cv, **options)
+        else:
+            with one_thread(*tasks.shapes):
+                counted = rule.wishes.n_groups is not None
+                asks = is_auto and not is_one and (priced or not counted)
+                chooses = asks and not counted
+                wanted = asks or (ask_folds and not self.has_gaps)
+                folds = self._folds(needed=chooses) if wanted else []
+                rule, fits, problem = self.pose(folds)
+                if folds and not is_one and not self._are_short(rule, folds, chooses=chooses):
+                    # Without the factors of all rows, which no fold needs.
+                    plain = replace(tasks, sample=replace(tasks.sample), units=fits.scales)
+                    options = {"n_jobs": self.n_jobs, "limits": None if is_auto else (limit,)}
+                    choice = choose(
+                        plain, rule, folds, fewest_readable, cv=aggregator.cv, **options
+                    )
+        curve = None if choice is None or not is_auto else choice.curve
         if limit is None:
-            limit = PREFERRED if choice is None else choice.max_loss
-        names = None if targets.labels is None else targets.names
-        # With gaps a difference of nothing costs each pair something else, by its rows.
-        chosen = curve is not None and not np.isnan(targets.values).any()
-        signs = settle(aggregator, problem, limit, names, chosen=chosen).signs
-    aggregator.cv_curve_, lines = curve, tasks.left.targets
-    keep_price(aggregator, rule, choice)
-    offsets = fits.offsets if lines is None else fits.offsets + lines.levels
-    keep_units(aggregator, targets, offsets, fits.scales, lines)
-    if signs is not None:
-        aggregator.signs_ = signs
-    if choice is None:
-        # A single target has no limit to choose, and folds that tell how far to trust its inputs.
-        return _each_alone(Found(fits, rule, fits.scales), folds if is_one else [], tasks)
-    asked = folds[: len(choice.points)]  # those finished before a search was stopped
-    free = choice.free_points if choice.price is not None else ()
-    return Found(fits, rule, fits.scales, asked, choice.points, choice.temper, free_points=free)
+            usual = PREFERRED if told is None else EVEN
+            limit = usual if choice is None else choice.max_loss
+        limit = limit if problem is not None else -np.inf
+        signs = self._keep(rule, fits, problem, limit, curve)
+        keep_price(aggregator, rule, choice)
+        found = Found(fits, rule, fits.scales, told=told)
+        if rule.solver == "refits":
+            found = found._replace(units=np.where(fits.scales > 0.0, fits.scales, 1.0))
+            if told is None or choice is None:
+                point = PathPoint(limit, aggregator.partition_, (limit, limit), signs)
+                return found._replace(folds=folds, points=[point] * len(folds))
+            both = [one for one in zip(folds, told.folds, strict=True) if one[1][0] is not None]
+            kept, tables = zip(*both, strict=True)
+            told = replace(told, folds=tables)
+            return found._replace(folds=kept, points=choice.points, told=told)
+        if choice is None:
+            # A single target has no limit to choose, and folds that tell how far to trust inputs.
+            return self._each_alone(found, folds if is_one else [])
+        asked = folds[: len(choice.points)]  # those finished before a search was stopped
+        free = choice.free_points if choice.price is not None else ()
+        known = choice.points, choice.temper
+        return found._replace(folds=asked, points=known[0], temper=known[1], free_points=free)
 
+    def _keep(
+        self,
+        rule: Rule,
+        fits: TargetFits,
+        problem: MergeProblem | None,
+        limit: float,
+        curve: CutCurve | None,
+    ) -> FloatArray | None:
+        """Solve, and set what is found, nothing merged without a problem; signs of the targets."""
+        aggregator, targets, lines = self.aggregator, self.targets, self.tasks.left.targets
+        signs = None
+        if problem is None:
+            check.refuse_unasked(rule.wishes, self.tasks.n_tasks)
+            leave_apart(aggregator, self.tasks.n_tasks)
+        else:
+            names = None if targets.labels is None else targets.names
+            # With gaps a difference of nothing costs each pair something else, by its rows.
+            chosen = curve is not None and not self.has_gaps
+            signs = settle(aggregator, problem, limit, names, chosen=chosen).signs
+        aggregator.cv_curve_ = curve
+        offsets = fits.offsets if lines is None else fits.offsets + lines.levels
+        keep_units(aggregator, targets, offsets, fits.scales, lines)
+        if signs is not None:
+            aggregator.signs_ = signs
+        return signs
 
-def with_levels(fits: TargetFits, rule: Rule, tasks: SharedInputs) -> TargetFits:
-    """Fits whose groups serve their members by levels, whoever judged the merges."""
-    if fits.levels is not None or np.isnan(tasks.values).any():
-        return fits
-    return replace(fits, levels=tasks.fits(replace(rule, levels=True)).levels)
+    def apart(self) -> Found:
+        """Fits of targets by themselves, where no Phase I is wanted."""
+        with one_thread(*self.tasks.shapes):
+            rule = self.rule
+            spread = self.tasks.in_units(replace(rule, scale="standard"))[1]
+            found = Found(self.tasks.fits(rule), rule, np.where(spread > 0.0, spread, 1.0))
+            return self._each_alone(found, self._folds(needed=False))
+
+    def _each_alone(self, found: Found, folds: Sequence[tuple[Any, ...]]) -> Found:
+        """The same with folds in which nothing was merged."""
+        alone = Partition.singletons(self.tasks.n_tasks)
+        point = PathPoint(-np.inf, alone, (-np.inf, -np.inf))
+        return found._replace(folds=folds, points=[point] * len(folds))
+
+    def pose(
+        self, folds: Sequence[tuple[Any, ...]] = (), *, in_fold: bool = False
+    ) -> tuple[Rule, TargetFits, MergeProblem]:
+        """Check everything and factor the inputs once; targets may be constant in a fold."""
+        self._require(in_fold=in_fold)
+        rule, left = self.rule, self.tasks.left
+        sample, values = left.judged, left.judged_values
+        with one_thread(sample.inputs.shape, values.shape):
+            is_asked = rule.solver == "ols" and values.shape[1] > 1
+            if is_asked and rule.criterion.ridge_loss is not None and not self.has_gaps:
+                # Folds that do not carry least squares have to judge as all rows do.
+                designs = [sample.design, *(fold[2] for fold in folds)]
+                spare = CARRIED if rule.levels else check.SPARE
+                short = [one for one in designs if one.n_samples <= one.rank + spare]
+                if short:
+                    if not rule.levels:
+                        check.warn_short(short[0])
+                    rule = replace(rule, solver="ridge", penalties=None)
+            elif is_asked:
+                risk = "criterion='risk' for Phase I, which ridge regression can judge"
+                check.require_freedom(sample.design, risk, left.n_spent)
+            if is_asked and rule.solver == "ols" and rule.criterion.counts_columns:
+                check.require_columns_freedom(sample.design)
+            fits = self.tasks.fits(rule)
+            return rule, fits, pose(rule, fits.space())
+
+    def ask_refits(
+        self, *, asks: bool = True, chooses: bool = False, in_fold: bool = False
+    ) -> tuple[TargetFits, OutOfFold | None, list[Split]]:
+        """Targets judged by predictions of a regressor that is fitted for them; what it said.
+
+        And where. If folds are to choose a limit, they are told of by models that have not seen
+        them, either. Nothing is asked or told where there are too few rows or fits were stopped.
+        """
+        self._require(in_fold=in_fold)
+        tasks, rule, told, splits = self.tasks, self.rule, None, None
+        judge = self.judge if self.aggregator.regressor is None else self.aggregator.regressor
+        scales = tasks.in_units(rule)[1]
+        scales = np.where(scales > 0.0, scales, 1.0)
+        if asks:
+            rows, cv = (tasks.sample, tasks.values, self.groups), fewer_folds(self.aggregator.cv)
+            splits = check.read_cut_folds(cv, *rows, needed=chooses, refits=True)
+        if splits is not None:
+            if chooses and len(splits) < FEWEST_FOLDS:
+                check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
+                chooses = False
+            try:
+                told = out_of_fold(judge, tasks, rule, splits, scales, self.n_jobs, chooses=chooses)
+            except Stop:
+                warn_stopped("every target stays by itself")
+        known_by = OutOfFold(*np.zeros((3, 2, tasks.n_tasks))) if told is None else told
+        fits = tasks.judged_by(replace(known_by.fits(rule), scales=scales), rule)
+        return fits, told, splits or []
+
+    def _require(self, *, in_fold: bool) -> None:
+        """Refuse targets that are constant, or of too few rows or too gappy for what is asked."""
+        aggregator, rule, targets = self.aggregator, self.rule, self.targets
+        left = self.tasks.left
+        if self.has_gaps:
+            for option, simple in (
+                (f"criterion={aggregator.criterion!r}", rule.criterion.takes_gaps),
+                (f"regressor={check.called(aggregator.regressor)}", rule.solver != "ridge"),
+                (f"flip={aggregator.flip!r}", not rule.flip),
+                (f"guard={aggregator.guard!r}", not rule.guarded),
+            ):
+                if not simple:
+                    check.require_complete(targets.values, option, PLAIN)
+            needed, what = 4, "models without a fold"
+            if rule.solver != "refits":
+                needed, what = left.judged.design.rank + left.n_spent + 3, "least squares"
+            check.require_observed(targets.values, targets.names, needed, what)
+        if not in_fold:
+            check.require_varying(targets.values, targets.names)
+        if left.targets is not None:
+            check.require_levels(left.targets, aggregator.scale)
+            something = (np.nan_to_num(left.judged_values) != 0.0).any(axis=0)
+            check.require_more_than_confounds(something, targets.names)
+
+    def _folds(self, *, needed: bool) -> list[tuple[Any, ...]]:
+        """Folds, each with its training inputs factored; and its training rows, if they are few.
+
+        Folds are asked up to three times: for a limit, for tempers, and for features. Rows that are
+        kept are factored and fitted once, if that is done here.
+        """
+        tasks = self.tasks
+        rows = tasks.sample, tasks.values, self.groups
+        splits = check.read_cut_folds(self.aggregator.cv, *rows, needed=needed) or []
+        plain = replace(tasks, sample=replace(tasks.sample))
+        size = len(splits) * sum(math.prod(shape) for shape in tasks.shapes)
+        is_kept = size <= MOST_KEPT and effective_n_jobs(self.n_jobs) == 1
+        folds: list[tuple[Any, ...]] = []
+        for train, test in splits:
+            known = plain.take(train)
+            one = known.left.judged
+            design = Design.of(one.inputs, one.weights, one.n_samples, one.is_single)
+            folds.append((train, test, design, replace(known, design=design) if is_kept else None))
+        return folds
+
+    def _are_short(self, rule: Rule, folds: Sequence[tuple[Any, ...]], *, chooses: bool) -> bool:
+        """Whether folds leave too few rows to judge; after a word where they are to choose."""
+        # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
+        is_penalised, sample = rule.solver == "ridge", self.tasks.sample
+        designs = [fold[2] for fold in folds]
+        sizes = [(one.n_samples, -1 if is_penalised else one.rank) for one in designs]
+        if not chooses:
+            return any(n_rows <= rank + check.SPARE for n_rows, rank in sizes)
+        rank = max(rank for _, rank in sizes)
+        if not is_penalised and sample.confounds is None:
+            rank = sample.design.rank
+        return check.warn_if_folds_are_short(sizes, rank, PREFERRED)
 
 
 def by_levels(found: Found, tasks: SharedInputs) -> Found:
@@ -529,263 +706,17 @@ def by_levels(found: Found, tasks: SharedInputs) -> Found:
     rule, fits = found.rule, found.fits
     if rule.solver == "refits":
         rule = replace(rule, solver="ridge", penalties=None)
-        return by_levels(found._replace(fits=tasks.fits(rule), rule=rule), tasks)
-    rule = replace(rule, levels=True)
-    return found._replace(fits=with_levels(fits, rule, tasks), rule=rule, temper=Temper())
-
-
-def leave_targets_apart(
-    template: TargetAggregator,
-    tasks: SharedInputs,
-    targets: check.Targets,
-    groups: Any,
-    n_jobs: int | None = None,
-) -> Found:
-    """Fits of targets by themselves, where no Phase I is wanted."""
-    with one_thread(*tasks.shapes):
-        rule = read_target_rule(template, targets, None)
-        spread = tasks.spread
-        found = Found(tasks.fits(rule), rule, np.where(spread > 0.0, spread, 1.0))
-        rows = tasks.sample, tasks.values, groups
-        splits = check.read_cut_folds(template.cv, *rows, needed=False)
-        return _each_alone(found, _factored_folds(tasks, splits or [], n_jobs), tasks)
-
-
-def _each_alone(found: Found, folds: Sequence[tuple[Any, ...]], tasks: SharedInputs) -> Found:
-    """The same with folds in which nobody was merged."""
-    alone = PathPoint(-np.inf, Partition.singletons(tasks.n_tasks), (-np.inf, -np.inf))
-    return found._replace(folds=folds, points=[alone] * len(folds))
-
-
-def pose_targets(
-    aggregator: TargetAggregator,
-    tasks: SharedInputs,
-    targets: check.Targets,
-    rule: Rule | None = None,
-    *,
-    folds: Sequence[tuple[Any, ...]] = (),
-    in_fold: bool = False,
-) -> tuple[Rule, TargetFits, MergeProblem]:
-    """Check everything and factor the inputs once; targets may be constant in a fold."""
-    rule = read_target_rule(aggregator, targets, aggregator.regressor) if rule is None else rule
-    _require_targets(aggregator, rule, tasks, targets, in_fold=in_fold)
-    left = tasks.left
-    sample, values = left.judged, left.judged_values
-    has_gaps = bool(np.isnan(targets.values).any())
-    with one_thread(sample.inputs.shape, values.shape):
-        is_asked = rule.solver == "ols" and values.shape[1] > 1
-        if is_asked and rule.criterion.ridge_loss is not None and not has_gaps:
-            # Folds that do not carry least squares have to judge as all rows do.
-            designs = [sample.design, *(fold[2] for fold in folds)]
-            spare = CARRIED if rule.levels else check.SPARE
-            short = [one for one in designs if one.n_samples <= one.rank + spare]
-            if short:
-                if not rule.levels:
-                    check.warn_short(short[0])
-                rule = replace(rule, solver="ridge", penalties=None)
-        elif is_asked:
-            risk = "criterion='risk' for Phase I, which ridge regression can judge"
-            check.require_freedom(sample.design, risk, left.n_spent)
-        if is_asked and rule.solver == "ols" and rule.criterion.counts_columns:
-            check.require_columns_freedom(sample.design)
         fits = tasks.fits(rule)
-        return rule, fits, pose(rule, fits.space())
-
-
-def ask_by_refits(
-    aggregator: TargetAggregator,
-    tasks: SharedInputs,
-    targets: check.Targets,
-    rule: Rule,
-    judge: Any,
-    groups: Any = None,
-    n_jobs: int | None = None,
-    *,
-    asks: bool = True,
-    chooses: bool = False,
-    in_fold: bool = False,
-) -> tuple[TargetFits, OutOfFold | None, list[Split]]:
-    """Targets judged by predictions of a regressor that is fitted for them; what it said, where.
-
-    If folds are to choose a limit, they are told of by models that have not seen them, either.
-    Nobody is asked, and nothing is told, where there are too few rows or the fits were stopped.
-    """
-    _require_targets(aggregator, rule, tasks, targets, in_fold=in_fold)
-    told = None
-    scales = tasks.spread if rule.scale == "standard" else np.ones(tasks.n_tasks)
-    scales = np.where(scales > 0.0, scales, 1.0)
-    known = tasks.sample, tasks.values, groups
-    splits = None
-    if asks:
-        splits = check.read_cut_folds(
-            fewer_folds(aggregator.cv), *known, needed=chooses, refits=True
-        )
-    if splits is not None:
-        if chooses and len(splits) < FEWEST_FOLDS:
-            check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
-            chooses = False
-        try:
-            told = out_of_fold(judge, tasks, rule, splits, scales, n_jobs, chooses=chooses)
-        except Stop:
-            warn_stopped("every target stays by itself")
-    known_by = OutOfFold(*np.zeros((3, 2, tasks.n_tasks))) if told is None else told
-    return tasks.by(replace(known_by.fits(rule), scales=scales), rule), told, splits or []
-
-
-def _find_by_refits(
-    aggregator: TargetAggregator,
-    tasks: SharedInputs,
-    targets: check.Targets,
-    groups: Any,
-    rule: Rule,
-    judge: Any,
-    n_jobs: int | None,
-) -> Found:
-    """Find the groups by predictions of a regressor that has to be fitted for them."""
-    limit, choice = check.read_limit(aggregator, TARGET_CRITERIA), None
-    asks = tasks.n_tasks > 1 and (limit != -np.inf or rule.wishes.shape_groups)
-    known = aggregator, tasks, targets, rule, judge, groups, n_jobs
-    fits, told, splits = ask_by_refits(*known, asks=asks, chooses=limit is None)
-    if told is not None and limit is None and any(known is not None for known, _ in told.folds):
-        choice = choose(
-            told,
-            rule,
-            [(number,) for number in range(len(told.folds))],
-            smallest_error(middle),
-            cv=aggregator.cv,
-            limits=RATIOS,
-            n_jobs=None,
-        )
-    if told is None:
-        limit = -np.inf
-    elif limit is None:
-        limit = EVEN if choice is None else choice.max_loss
-    curve, signs = None if choice is None else choice.curve, None
-    if told is None:
-        check.refuse_unasked(rule.wishes, tasks.n_tasks)
-        leave_apart(aggregator, tasks.n_tasks)
-    else:
-        names = None if targets.labels is None else targets.names
-        # With gaps a difference of nothing costs each pair something else, by its rows.
-        chosen = curve is not None and not np.isnan(targets.values).any()
-        signs = settle(aggregator, pose(rule, fits.space()), limit, names, chosen=chosen).signs
-    aggregator.cv_curve_, lines = curve, tasks.left.targets
-    keep_price(aggregator, rule, choice)
-    offsets = fits.offsets if lines is None else fits.offsets + lines.levels
-    keep_units(aggregator, targets, offsets, fits.scales, lines)
-    if signs is not None:
-        aggregator.signs_ = signs
-    units = np.where(fits.scales > 0.0, fits.scales, 1.0)
-    found = Found(fits, rule, units, told=told)
-    if told is None or choice is None:
-        point = PathPoint(limit, aggregator.partition_, (limit, limit), signs)
-        return found._replace(folds=splits, points=[point] * len(splits))
-    both = [one for one in zip(splits, told.folds, strict=True) if one[1][0] is not None]
-    kept, tables = zip(*both, strict=True)
-    return found._replace(folds=kept, points=choice.points, told=replace(told, folds=tables))
+    rule = replace(rule, levels=True)
+    if fits.levels is None and not np.isnan(tasks.values).any():
+        fits = replace(fits, levels=tasks.fits(rule).levels)
+    return found._replace(fits=fits, rule=rule, temper=Temper())
 
 
 def middle(curve: CutCurve) -> CutCurve:
-    """Of limits of the smallest error the middle one; none where nobody has merged at these.
+    """Of limits of the smallest error the middle one; none where nothing has merged at these.
 
     Losses of all rows are not quite those of folds, and the first of several would be the tightest.
     """
     at = middle_of_best(curve)
     return replace(curve, chosen=0 if curve.n_groups[at] == curve.n_groups[0] else at)
-
-
-def read_target_rule(aggregator: TargetAggregator, targets: check.Targets, judge: Any) -> Rule:
-    """The rule for targets that share their inputs."""
-    rule = read_rule(
-        aggregator,
-        refits=True,
-        judge=judge,
-        flip=bool(aggregator.flip),
-        guarded=aggregator.guard is not None,
-        levels=judge is None,
-        tempers=ALONE if judge is None else (0.0,),
-    )
-    check.require_flag(aggregator.flip, "flip")
-    if aggregator.guard is not None:
-        check.require(aggregator.guard, ["member"], "guard")
-        check.require_matrix_size(targets.values.shape[1], "guard='member'")
-    if targets.weights is not None:
-        check.refuse_for_target_weight(targets, aggregator)
-    graph = check.read_graph(aggregator.connectivity, targets.values, "targets")
-    known = targets.names, targets.labels, graph, len(targets.names)
-    return replace(rule, graph=graph, wishes=check.read_wishes(aggregator, *known))
-
-
-def _require_targets(
-    aggregator: TargetAggregator,
-    rule: Rule,
-    tasks: SharedInputs,
-    targets: check.Targets,
-    *,
-    in_fold: bool = False,
-) -> None:
-    """Refuse targets that are constant, or of too few rows for what is asked of them."""
-    left = tasks.left
-    if np.isnan(targets.values).any():
-        _require_complete_enough(aggregator, rule, tasks, targets)
-    if not in_fold:
-        check.require_varying(targets.values, targets.names)
-    if left.targets is not None:
-        check.require_levels(left.targets, aggregator.scale)
-        something = (np.nan_to_num(left.judged_values) != 0.0).any(axis=0)
-        check.require_more_than_confounds(something, targets.names)
-
-
-def _require_complete_enough(
-    aggregator: TargetAggregator, rule: Rule, tasks: SharedInputs, targets: check.Targets
-) -> None:
-    """Refuse gaps that the options cannot work with, and targets of too few rows."""
-    for option, simple in (
-        (f"criterion={aggregator.criterion!r}", rule.criterion.takes_gaps),
-        (f"regressor={check.called(aggregator.regressor)}", rule.solver != "ridge"),
-        (f"flip={aggregator.flip!r}", not rule.flip),
-        (f"guard={aggregator.guard!r}", not rule.guarded),
-    ):
-        if not simple:
-            check.require_complete(targets.values, option, PLAIN)
-    if rule.solver == "refits":
-        check.require_observed(targets.values, targets.names, 4, "models without a fold")
-        return
-    needed = tasks.left.judged.design.rank + tasks.left.n_spent + 3
-    check.require_observed(targets.values, targets.names, needed, "least squares")
-
-
-def _factored_folds(
-    tasks: SharedInputs, splits: Sequence[tuple[IntArray, IntArray]], n_jobs: int | None
-) -> list[tuple[Any, ...]]:
-    """Folds, each with its training inputs factored; and with its training rows, if they are few.
-
-    Folds are asked up to three times: for a limit, for tempers, and for features. Rows that are
-    kept are factored and fitted once, if that is done here.
-    """
-    plain = replace(tasks, sample=replace(tasks.sample))
-    size = len(splits) * sum(math.prod(shape) for shape in tasks.shapes)
-    is_kept = size <= MOST_KEPT and effective_n_jobs(n_jobs) == 1
-    folds: list[tuple[Any, ...]] = []
-    for train, test in splits:
-        known = plain.take(train)
-        one = known.left.judged
-        design = Design.of(one.inputs, one.weights, one.n_samples, one.is_single)
-        folds.append((train, test, design, replace(known, design=design) if is_kept else None))
-    return folds
-
-
-def _folds_are_short(
-    rule: Rule, tasks: SharedInputs, folds: Sequence[tuple[Any, ...]], *, chooses: bool
-) -> bool:
-    """Whether folds leave too few rows to judge merges; after a word where they are to choose."""
-    # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
-    is_penalised = rule.solver == "ridge"
-    designs = [fold[2] for fold in folds]
-    sizes = [(one.n_samples, -1 if is_penalised else one.rank) for one in designs]
-    if not chooses:
-        return any(n_rows <= rank + check.SPARE for n_rows, rank in sizes)
-    rank = max(rank for _, rank in sizes)
-    if not is_penalised and tasks.sample.confounds is None:
-        rank = tasks.sample.design.rank
-    return check.warn_if_folds_are_short(sizes, rank, PREFERRED)

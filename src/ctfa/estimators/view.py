@@ -139,7 +139,7 @@ class FittedGroups:
         return refusal_of(self.evidence, group, self.shares)
 
     def candidate(self, group: int) -> int:
-        """The target that was refused, or that leads the group that was; -1 for nobody."""
+        """The target that was refused, or that leads the group that was; -1 for none."""
         return int(self.history.refused[self.evidence.leader(group)])
 
     @cached_property

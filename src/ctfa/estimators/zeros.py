@@ -10,7 +10,7 @@ import numpy as np
 
 from ctfa import _calendar as calendar
 from ctfa import _validation as check
-from ctfa.core.confounds import Lines, take_off
+from ctfa.core.confounds import climatology_of, solved
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: What they are called, beside models.
@@ -19,10 +19,6 @@ ZEROS = (CLIMATOLOGY, PERSISTENCE, ANOMALIES)
 #: Seasons of rows of months or finer steps.
 SEASONS = ("DJF", "MAM", "JJA", "SON")
 QUARTERS = ("January-March", "April-June", "July-September", "October-December")
-#: Eigenvalues below this share of the largest are rounding, as of twelve months that add up to one.
-RANK_CUTOFF = 1e-10
-#: Rows whose products of columns are held at once.
-ROWS_AT_ONCE = 4096
 #: What a mean without a calendar is called.
 OF_TRAINING = "of the training rows"
 
@@ -42,7 +38,9 @@ class Zeros(NamedTuple):
     climatology: str = f"the mean {OF_TRAINING}"
     persistence: str = "rows without times have no order"  # what it is, or why there is none
     labels: Sequence[str] = ()  # of the rows
-    known: InBlocks | None = None  # of rows that others stand in for
+    #: Of rows that others stand in for: squared errors, ``(n_blocks, m)``, and what blocks are.
+    squares: Mapping[str, FloatArray] | None = None
+    blocks: Sequence[str] = ()
 
     @classmethod
     def of(cls, times: Any, labels: Sequence[str] | None = None) -> Zeros:
@@ -66,7 +64,18 @@ class Zeros(NamedTuple):
             said = {"dayofyear": "yearly cycle"}
             words = " and ".join(said.get(part, f"{part} means") for part in cycles)
             known["climatology"] = f"the {words} {OF_TRAINING}"
-        return cls(**known | _seasons_of(index, days))
+        step = calendar.step_of(days)
+        # Of months and finer steps; quarters where steps are longer.
+        if (
+            calendar.is_dated(index)
+            and 0.0 < step < 0.4 * calendar.YEAR
+            and np.isfinite(days).all()
+        ):
+            by_month = step < 1.5 * 31.0
+            month = calendar.part_of(index, "month").astype(np.intp)
+            known["season"] = month % 12 // 3 if by_month else (month - 1) // 3
+            known["seasons"] = SEASONS if by_month else QUARTERS
+        return cls(**known)
 
     @property
     def persistence_words(self) -> str:
@@ -135,24 +144,13 @@ def words_of(climatology: str, before: str) -> dict[str, str]:
     return dict(zip(ZEROS, said, strict=True))
 
 
-def _seasons_of(index: Any, days: FloatArray) -> dict[str, Any]:
-    """Season of each row: of months and finer steps; quarters where steps are longer."""
-    step = calendar.step_of(days)
-    if not calendar.is_dated(index) or not 0.0 < step < 0.4 * calendar.YEAR:
-        return {}
-    if not np.isfinite(days).all():
-        return {}
-    by_month = step < 1.5 * 31.0
-    month = calendar.part_of(index, "month").astype(np.intp)
-    season = month % 12 // 3 if by_month else (month - 1) // 3
-    return {"season": season, "seasons": SEASONS if by_month else QUARTERS}
-
-
 def read_zeros(times: Any, X: Any, y: Any, sample: check.Sample) -> Zeros:
     """Those of the rows of a fit that count, from times that are given, or those of its tables."""
     times = times_of(y, X) if times is None else times
+    said = "" if sample.confounds is None else " and what their confounds say"
+    climatology = f"the mean {OF_TRAINING}{said}"
     if times is None:
-        return Zeros(climatology=_of_confounds(sample))
+        return Zeros(climatology=climatology)
     check.require_same_rows(len(times), sample.n_given, "times")
     found = Zeros.of(times).take(sample.used)
     if not found.labels:
@@ -162,12 +160,7 @@ def read_zeros(times: Any, X: Any, y: Any, sample: check.Sample) -> Zeros:
         )
     if sample.confounds is None:
         return found
-    return found._replace(columns=None, climatology=_of_confounds(sample))
-
-
-def _of_confounds(sample: check.Sample) -> str:
-    said = "" if sample.confounds is None else " and what their confounds say"
-    return f"the mean {OF_TRAINING}{said}"
+    return found._replace(columns=None, climatology=climatology)
 
 
 def beside_zeros(error: FloatArray, zeros: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
@@ -193,81 +186,7 @@ def times_of(*tables: Any) -> Any:
     return None
 
 
-class Lined(NamedTuple):
-    """What columns say of series with gaps, each about the columns' means in its own rows."""
-
-    levels: FloatArray  # (m,)
-    slopes: FloatArray  # (m, p)
-    centres: FloatArray  # (m, p)
-
-    def at(self, columns: FloatArray) -> FloatArray:
-        """Values in rows of these columns, ``(n, m)``."""
-        away = (self.slopes * self.centres).sum(axis=1)
-        return np.asarray(self.levels - away + columns @ self.slopes.T)
-
-
-def climatology_of(
-    values: FloatArray, columns: FloatArray, weights: FloatArray | None
-) -> Lines | Lined:
-    """What columns say of each series ``(n, m)``, by least squares on the rows it has.
-
-    Where parts of the calendar are never seen, the mean stands for them, as in ``take_off``.
-    """
-    there = ~np.isnan(values)
-    if there.all():
-        return take_off(values, columns, weights)[1]
-    # Series with gaps of their own, all at once: by inner products, of some thousand at a time.
-    parts = [
-        _lined(values[:, at : at + 2000], there[:, at : at + 2000], columns, weights)
-        for at in range(0, values.shape[1], 2000)
-    ]
-    return Lined(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-
-
-def _lined(
-    values: FloatArray, there: FloatArray, columns: FloatArray, weights: FloatArray | None
-) -> Lined:
-    n_columns = columns.shape[1]
-    weight = there * (np.ones(len(values)) if weights is None else weights)[:, None]
-    total = np.maximum(weight.sum(axis=0), np.finfo(float).tiny)
-    known = np.where(there, values, 0.0)
-    level = (weight * known).sum(axis=0) / total
-    left = np.where(there, known - level, 0.0)
-    gram = np.zeros((len(total), n_columns**2))
-    for at in range(0, len(columns), ROWS_AT_ONCE):
-        some = columns[at : at + ROWS_AT_ONCE]
-        pairs = (some[:, :, None] * some[:, None, :]).reshape(len(some), n_columns**2)
-        gram += weight[at : at + ROWS_AT_ONCE].T @ pairs
-    gram = gram.reshape(len(total), n_columns, n_columns)
-    centre = (weight.T @ columns) / total[:, None]
-    return _solved(total, level, centre, gram, (weight * left).T @ columns)
-
-
-def _solved(
-    total: FloatArray, level: FloatArray, centre: FloatArray, gram: FloatArray, product: FloatArray
-) -> Lined:
-    """Least squares from sums: products of columns, and of columns with series about their means.
-
-    One of the first for all series, or one each. Of slopes that fit alike those of the least
-    effects, slope times length of the column.
-    """
-    length = np.sqrt(np.maximum(np.einsum("mpp->mp", gram), 0.0))
-    unit = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
-    about = gram - total[:, None, None] * centre[:, :, None] * centre[:, None, :]
-    about *= unit[:, :, None] * unit[:, None, :]
-    inverse = np.linalg.pinv(about, rcond=RANK_CUTOFF, hermitian=True)
-    slopes = (inverse @ (product * unit)[:, :, None])[:, :, 0] * unit
-    return Lined(level, slopes, centre)
-
-
-# -- The same from sums, of rows that nobody holds
-
-
-class InBlocks(NamedTuple):
-    """Squared errors of what predicts without features, summed by block, and what blocks are."""
-
-    squares: dict[str, FloatArray]  # (n_blocks, m)
-    blocks: list[str]
+# -- The same from sums, of rows that are not in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,8 +243,11 @@ class Summing:
         ends = values[0], values[-1]
         return Summed(start, start + len(values), *ends, int(self.block[start]), into, sums)
 
-    def errors(self, found: Summed, zeros: Zeros) -> InBlocks:
-        """Squared errors, climatology learned on the rows that are not in the block."""
+    def errors(self, found: Summed, zeros: Zeros) -> Zeros:
+        """With squared errors, climatology learned on the rows that are not in the block.
+
+        Models are judged by block alone then.
+        """
         each: list[tuple[FloatArray, ...]] = []
         blocks = [np.flatnonzero(self.block == n) for n in range(int(self.block.max()) + 1)]
         whole = np.sum(list(found.sums.values()), axis=0)[0]
@@ -338,7 +260,8 @@ class Summing:
             each.append((level, sums[1, 0] + begun, moved + begun))
         n_zeros = 1 if zeros.before is None else 3 if self.columns.shape[1] > 1 else 2
         squares = dict(zip(ZEROS[:n_zeros], map(np.array, zip(*each, strict=True)), strict=False))
-        return InBlocks(squares, [zeros.span(rows, n) for n, rows in enumerate(blocks)])
+        spans = [zeros.span(rows, n) for n, rows in enumerate(blocks)]
+        return zeros._replace(season=None, seasons=(), squares=squares, blocks=spans)
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,5 +312,5 @@ def _coefficients(sums: FloatArray, columns: FloatArray) -> FloatArray:
     level, centre = sums[1] / n_rows, others.mean(axis=0)
     product = sums[2:] - np.outer(centre * n_rows, level)
     total = np.array([float(n_rows)])
-    found = _solved(total, level, centre[None], (others.T @ others)[None], product.T)
-    return np.concatenate([(level - found.slopes @ centre)[None], found.slopes.T])
+    found = solved(total, level, centre[None], (others.T @ others)[None], product.T)
+    return np.concatenate([found.levels[None], found.slopes.T])

@@ -579,8 +579,7 @@ def _look(
     held = Classes.of([judging.folds], data.n_rows, None, None)
     asking = Summing.of(zeros, arrays.columns, held.tested(HELD_OUT, data.n_rows))
     sums, classes, summed = data.look_beside(folds, asking)
-    told = zeros._replace(season=None, seasons=())  # models are judged by block alone
-    return sums, classes, lambda: told._replace(known=asking.errors(summed, zeros))
+    return sums, classes, lambda: asking.errors(summed, zeros)
 
 
 def _collection(arrays: Arrays) -> Collection:

@@ -25,7 +25,7 @@ from ctfa._calendar import (
     step_of,
 )
 from ctfa.core.confounds import held_out_share
-from ctfa.core.lags import Lag, Lags, read_lags, read_step
+from ctfa.core.lags import Lags, Window, read_lags, read_step
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, usual_limit
@@ -718,7 +718,7 @@ def _by_name(lags: Any, names: Sequence[str]) -> dict[str, list[int]]:
 def _lagged(slot: Slot, lags: Sequence[int], step: TimeStep) -> list[Slot]:
     """One slot per lag, called by how far back it is."""
     count, unit = read_step(step.words)
-    named = [(str(Lag(slot.name, count * lag, unit)), lag) for lag in lags]
+    named = [(str(Window(slot.name, count * lag, count * lag, unit)), lag) for lag in lags]
     return [Slot(name, slot.attrs, slot.shared, slot.name, lag) for name, lag in named]
 
 

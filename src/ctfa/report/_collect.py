@@ -336,7 +336,7 @@ def _lags(names: list[str]) -> dict[str, Any] | None:
     return {
         "series": series,
         "of": np.array([-1 if lag is None else series.index(lag.series) for lag in lags.of]),
-        "back": np.array([-1 if lag is None else lag.back for lag in lags.of]),
+        "back": np.array([-1 if lag is None else lag.first for lag in lags.of]),
         "rank": np.array([lags.rank(number) for number in range(len(names))]),
         "unit": next(lag.unit for lag in lags.of if lag is not None),
     }

@@ -212,10 +212,10 @@ def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
         sample,
         targets.values,
         splits,
+        zeros,
         target_weight=targets.weights,
         n_jobs=None if given.stands_in else fitted.model.n_jobs,
         fit=_fit_of_folds(given, splits) if given.stands_in else None,
-        zeros=zeros,
     )
     return _held_out(found, how, targets.weights, splits, zeros)
 
@@ -231,7 +231,7 @@ def _held_out(
     errors = {name: found.errors(name) for name in found.squares}
     zero = [errors.pop(name, None) for name in ZEROS]
     blocks = [zeros.span(test, fold) for fold, (_, test) in enumerate(splits)]
-    blocks = blocks if zeros.known is None else zeros.known.blocks
+    blocks = blocks if zeros.squares is None else list(zeros.blocks)
     blocks = blocks if len(blocks) == len(found.weight) else []
     parts = Parts(blocks, zeros.seasons, found.squares, found.weight, found.inside)
     climatology, persistence, anomalies = zero

@@ -29,8 +29,6 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: From a partition and the signs of the targets to ``(rows, n_groups)``.
 GroupPredictor = Callable[[Partition, FloatArray], FloatArray]
-#: From these and some tempers to ``(rows, L)`` for each temper.
-Server = Callable[[Partition, FloatArray, Sequence[Any]], Iterable[FloatArray]]
 
 
 class LinearFit:
@@ -58,7 +56,9 @@ class LinearFit:
             self.columns = factored.coordinates(centred)
             self.coef = factored.root.T @ self.columns[0]
         else:
-            self.reading = CrossValidated(*counts, factored.mean_rank(weights))
+            self.reading = CrossValidated(
+                *counts, float(np.average(factored.ranks, weights=weights))
+            )
             self.columns = factored.about_mean(centred), factored.cross_validated(centred)
             self.coef = factored.coefficients(centred)
 
@@ -169,110 +169,79 @@ class SharedInputs:
         sample = self.left.judged
         return Ridge.factor(sample.inputs, sample.weights, sample.n_samples)
 
-    def _directions(self, rule: Rule) -> Ridge:
-        """The same of the triangle that least squares judges by, where there is one."""
-        if rule.solver != "ols":
-            return self.ridge
-        design = self.left.judged.design if self.design is None else self.design
-        return Ridge.of_design(design) or self.ridge
-
-    @cached_property
-    def _made(self) -> dict[Rule, TargetFits]:
-        """Fits by the rules that have asked for them."""
-        return {}
-
-    @property
-    def spread(self) -> FloatArray:
-        """Standard deviation of each target, of what the confounds leave."""
+    def in_units(self, rule: Rule) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Offsets and scales of the targets, intercepts in these, and what is left, weighted."""
         sample, values = self.left.judged, self.left.judged_values
-        _, row_scale = row_scales(values.shape[0], sample.weights, sample.n_samples)
-        return self._about_means(row_scale, np.isnan(values))[2]
-
-    def _about_means(
-        self, row_scale: FloatArray, gaps: BoolArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means of the targets, these (weighted) about them, and their standard deviations."""
-        sample, values = self.left.judged, self.left.judged_values
+        _, row_scale = row_scales(len(values), sample.weights, sample.n_samples)
+        gaps = np.isnan(values)
         if gaps.any():
             mean, spread = observed_moments(values, gaps, row_scale)
-            return mean, values - mean, spread
-        mean = weighted_mean(values, row_scale)
-        centred = values - mean
-        if sample.weights is not None:
-            centred *= row_scale[:, None]
-        return mean, centred, np.sqrt(np.einsum("ij,ij->j", centred, centred) / sample.n_samples)
-
-    def fits(self, rule: Rule, aggregate: str = "mean") -> TargetFits:
-        """Scale the targets and fit each by itself; once, whoever asks again."""
-        if rule not in self._made:
-            self._made[rule] = self._fitted(rule)
-        return self._made[rule]
-
-    def by(self, fit: OutOfFold, rule: Rule) -> TargetFits:
-        """Targets in their units, judged by what models that have not seen a row say of it."""
-        gaps = np.isnan(self.left.judged_values)
-        units = self._in_units(rule, gaps)
-        seen = np.asarray(~gaps.all(axis=0))
-        return TargetFits(fit, *units[:3], seen, self.left, rule.guarded)
-
-    def units_of(self, rule: Rule) -> tuple[FloatArray, FloatArray]:
-        """Offsets and scales of the targets."""
-        return self._in_units(rule, np.isnan(self.left.judged_values))[:2]
-
-    def _in_units(
-        self, rule: Rule, gaps: BoolArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Offsets and scales of the targets, intercepts in these, and what is left, weighted."""
-        sample, n_targets = self.left.judged, self.n_tasks
-        _, row_scale = row_scales(
-            self.left.judged_values.shape[0], sample.weights, sample.n_samples
-        )
-        mean, centred, spread = self._about_means(row_scale, gaps)
-        offsets, scales, intercepts = np.zeros(n_targets), np.ones(n_targets), mean
-        if rule.scale != "none":
-            offsets, intercepts = mean, np.zeros(n_targets)
+            centred = values - mean
+        else:
+            mean = weighted_mean(values, row_scale)
+            centred = values - mean
+            if sample.weights is not None:
+                centred *= row_scale[:, None]
+            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / sample.n_samples)
+        scales, nothing = np.ones(self.n_tasks), np.zeros(self.n_tasks)
         if rule.scale == "standard":
             # Constant over the rows of a fold, though not over all: nothing to scale, and back in
             # its own units whatever its group says is that constant.
             scales = spread
             centred /= np.where(scales > 0.0, scales, 1.0)
-        return offsets, scales, intercepts, centred
+        level = (nothing, mean) if rule.scale == "none" else (mean, nothing)
+        return level[0], scales, level[1], centred
 
-    def _fitted(self, rule: Rule) -> TargetFits:
+    def fits(self, rule: Rule, aggregate: str = "mean") -> TargetFits:
+        """Scale the targets and fit each by itself; once for each rule, whoever asks again."""
+        made: dict[Rule, TargetFits] = vars(self).setdefault("_made", {})
+        if rule not in made:
+            made[rule] = self.judged_by(None, rule)
+        return made[rule]
+
+    def judged_by(self, refits: OutOfFold | None, rule: Rule) -> TargetFits:
+        """The same, judged by what models that have not seen a row say of it if there are such."""
         sample, values = self.left.judged, self.left.judged_values
-        inputs, weights = sample.inputs, sample.weights
-        _, row_scale = row_scales(values.shape[0], weights, sample.n_samples)
-        gaps = np.isnan(values)
-        has_gaps = bool(gaps.any())
-        offsets, scales, intercepts, centred = self._in_units(rule, gaps)
-        fit: LinearFit | GappyFit
-        levels = None
-        if has_gaps:
-            fit = GappyFit(inputs, centred, None if weights is None else row_scale)
-        elif rule.solver == "ols":
-            design = sample.design if self.design is None else self.design
-            fit = LinearFit(design, centred, rule.flip, self.weights)
-        elif rule.penalties is None:
-            fit = LinearFit(self.ridge.chosen_for(centred), centred, rule.flip, self.weights)
+        weights, gaps = sample.weights, np.isnan(values)
+        offsets, scales, intercepts, centred = self.in_units(rule)
+        fit: LinearFit | GappyFit | OutOfFold
+        levels, design = None, self.design
+        if refits is not None:
+            fit = refits
+        elif gaps.any():
+            row_scale = row_scales(len(values), weights, sample.n_samples)[1]
+            fit = GappyFit(sample.inputs, centred, None if weights is None else row_scale)
         else:
-            ridge = Ridge.of(inputs, centred, weights, rule.penalties, sample.n_samples)
-            fit = LinearFit(ridge, centred, rule.flip, self.weights)
-        if rule.levels and not has_gaps:
-            levels = Levels(self._directions(rule), centred, self.weights)
+            factored: Design | Ridge
+            directions = None
+            if rule.solver == "ols":
+                factored = sample.design if design is None else design
+                # Those of the triangle that least squares judges by, where there is one.
+                directions = Ridge.of_design(factored) if rule.levels else None
+            elif rule.penalties is None:
+                factored = self.ridge.chosen_for(centred)
+            else:
+                known = weights, rule.penalties, sample.n_samples
+                factored = Ridge.of(sample.inputs, centred, *known)
+            fit = LinearFit(factored, centred, rule.flip, self.weights)
+            if rule.levels:
+                levels = Levels(directions or self.ridge, centred, self.weights)
         seen = np.asarray(~gaps.all(axis=0))
-        return TargetFits(fit, offsets, scales, intercepts, seen, self.left, rule.guarded, levels)
+        units = offsets, scales, intercepts
+        return TargetFits(fit, *units, seen, self.left, rule.guarded, levels)
 
 
 class Asked(NamedTuple):
     """Rows that judge, in the units of all rows."""
 
     inputs: FloatArray  # less what confounds say of them
-    serve: Server
+    directions: FloatArray | None  # in those of the inputs, where groups serve by levels
+    predict: GroupPredictor | None  # where they do not
     counts: FloatArray | None  # (L,): how much a target counts in its group
     true: FloatArray  # (n, L): about the offsets of the fits, zero where missing
     relative: FloatArray  # (L,): a unit of the fits
     weight: FloatArray  # (n, L): zero where nothing is judged
-    square: FloatArray  # (n, L): of the values themselves
+    square: float  # weighted mean of the values themselves
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,60 +266,52 @@ class TargetFits:
         return space
 
     def errors(
-        self, points: Sequence[PathPoint], other: SharedInputs, tempers: Sequence[float]
+        self, points: Sequence[PathPoint], other: SharedInputs, tempers: Sequence[Any]
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows, over all that is observed."""
         asked = self.asked(other)
-
-        def serve(point: PathPoint) -> Iterator[FloatArray]:
-            return self.served(point, asked, tempers)
-
         total = max(float(asked.weight.sum()), TINY)
-        square = float((asked.weight * asked.square).sum()) / total
-        return squared_errors(points, serve, asked.true, asked.weight, total, square)
+        judges = asked.true, asked.weight, total, asked.square
+        return squared_errors(points, lambda point: self.served(point, asked, tempers), *judges)
 
     def asked(self, other: SharedInputs) -> Asked:
         """Other rows, as these targets are judged by them."""
         inputs, values, columns = other.sample.inputs, other.values, other.sample.confounds
-        left = self.left
+        left, levels = self.left, self.levels
         if columns is not None and left.inputs is not None and left.targets is not None:
             inputs, values = inputs - left.inputs.at(columns), values - left.targets.at(columns)
         # In units of all rows: a target that happens to be constant over these has none of its own.
         units: FloatArray = np.ones(values.shape[1]) if other.units is None else other.units
-        observed, relative = (values - self.offsets) / units, self.scales / units
+        observed = (values - self.offsets) / units
         judges = np.ones(len(values)) if other.sample.weights is None else other.sample.weights
         weight = np.where(np.isnan(observed) | ~self.seen, 0.0, judges[:, None])
         if other.weights is not None:
             weight *= other.weights
-        true = np.where(np.isnan(observed), 0.0, observed)
-        serve, counts = self._server(inputs), other.weights
-        return Asked(
-            inputs, serve, counts, true, relative, weight, np.nan_to_num(values / units) ** 2
-        )
+        directions, predict = None, None
+        if levels is not None:
+            directions = levels.factored.directions(inputs)
+        else:
+            assert not isinstance(self.fit, OutOfFold)  # which asks its own table
+            predict = self.fit.predictor(inputs)
+        true, total = np.nan_to_num(observed), max(float(weight.sum()), TINY)
+        square = float((weight * np.nan_to_num(values / units) ** 2).sum()) / total
+        known = directions, predict, other.weights, true, self.scales / units, weight, square
+        return Asked(inputs, *known)
 
     def served(
         self, point: PathPoint, asked: Asked, tempers: Sequence[Any]
     ) -> Iterator[FloatArray]:
         """What the groups of a point, and at each temper their members, say of other rows."""
         signs = np.ones(asked.relative.size) if point.signs is None else point.signs
-        level = point.partition.mean((self.intercepts * signs)[None], asked.counts)
-        level = level[:, point.partition.labels]
-        for served in asked.serve(point.partition, signs, tempers):
+        partition, levels = point.partition, self.levels
+        level = partition.mean((self.intercepts * signs)[None], asked.counts)[:, partition.labels]
+        said: Iterable[FloatArray]
+        if levels is not None and asked.directions is not None:
+            said = levels.served(levels.parts(partition, signs), asked.directions, tempers)
+        elif asked.predict is not None:
+            said = [partition.spread(asked.predict(partition, signs))] * len(tempers)
+        for served in said:
             yield (served + level) * (signs * asked.relative)
-
-    def _server(self, inputs: FloatArray) -> Server:
-        """What serves other rows, which are looked at once."""
-        levels = self.levels
-        if levels is not None:
-            directions = levels.factored.directions(inputs)
-            return lambda partition, signs, tempers: levels.served(
-                levels.parts(partition, signs), directions, tempers
-            )
-        assert not isinstance(self.fit, OutOfFold)  # which asks its own table
-        predict = self.fit.predictor(inputs)
-        return lambda partition, signs, tempers: (
-            [partition.spread(predict(partition, signs))] * len(tempers)
-        )
 
 
 class Anomalies(NamedTuple):
@@ -379,7 +340,8 @@ class Anomalies(NamedTuple):
         left, of_targets, _ = take_off(values, columns, *rows)
         if not factored.rank:  # it says nothing: nothing changes, to the last digit
             plain = replace(sample, used=None, confounds=None)
-            of_inputs, of_targets = _nothing(of_inputs), _nothing(of_targets)
+            of_inputs = of_inputs._replace(levels=0.0 * of_inputs.levels)
+            of_targets = of_targets._replace(levels=0.0 * of_targets.levels)
             return cls(plain, values, plain, values, of_inputs, of_targets)
         single = sample.is_single
         residual = replace(sample, inputs=inputs, used=None, confounds=None, single=single)
@@ -402,10 +364,6 @@ def _free(
     root = np.sqrt(counts)[:, None]
     judged = replace(sample, inputs=inputs / root, weights=counts, counts=counts, **used_up)
     return judged, values / root
-
-
-def _nothing(lines: Lines) -> Lines:
-    return lines._replace(levels=np.zeros(lines.levels.size))
 
 
 def observed_moments(
