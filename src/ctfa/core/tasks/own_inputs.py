@@ -15,9 +15,8 @@ from ctfa.core.mixed import Drawn, estimate, in_unit_inputs
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
 from ctfa.core.small_fits import RowMoments, Slopes, chunks, regress, summed
-from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
-from ctfa.core.spaces.paired import PairedSpace
-from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
+from ctfa.core.spaces.paired import LeastSquares, PairedSpace, Penalised
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -92,16 +91,14 @@ class OwnFits(NamedTuple):
         if self.aggregate == "pool":
             return _pooled_space(rule, series)
         sizes = series.task_weights
-        if rule.solver != "ridge" and series.is_complete:
-            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
-        kind = PenalisedPairedSpace if rule.solver == "ridge" else GappyPairedSpace
-        every_column = rule.solver != "ridge" and rule.criterion.counts_columns
         counts = None
-        if sizes is not None:
+        if sizes is not None and not series.is_complete:
             # Means are over counts of one or more where anybody is observed.
             counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
-        return kind.of_series(
-            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
+        ridge = rule.solver == "ridge"
+        reading = Penalised() if ridge else LeastSquares(rule.criterion.counts_columns)
+        return PairedSpace.of_series(
+            series, reading, sizes=sizes, counts=counts, overwrite=overwrite
         )
 
     def errors(
@@ -147,7 +144,7 @@ def _pooled_space(rule: Rule, series: Series) -> Any:
         targets.append(values[-1, kept])
         own_weights.append(weights[kept])
     own = None if series.weights is None else own_weights
-    return PenalisedPooledSpace.of(rows, targets, row_weights=own)
+    return PooledSpace.of(rows, targets, row_weights=own, penalised=True)
 
 
 class OwnRows(NamedTuple):
