@@ -16,8 +16,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.members import gain
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.spaces.gappy_paired import GappyPairedSpace
-from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.paired import LeastSquares, PairedSpace
 from generated import examples
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 from test_paired_space import FAMILIES, own_inputs
@@ -54,6 +53,13 @@ def series_of(values, weights=None):
     return Series.of(X, layout, values[:, -1].T, weights)
 
 
+def with_mask(series, *, counts=None, every_column=False, **options):
+    """The space that compares row by row, whether or not anything is missing."""
+    if counts is None:
+        counts = np.ones(series.values.shape)
+    return PairedSpace.of_series(series, LeastSquares(every_column), counts=counts, **options)
+
+
 def grouped_space(values, groups, weights=None):
     """Each group one task already, from sums and counts."""
     means, counts = [], []
@@ -61,7 +67,7 @@ def grouped_space(values, groups, weights=None):
         count = (~np.isnan(values[group])).sum(axis=0)
         means.append(np.nansum(values[group], axis=0) / np.where(count, count, np.nan))
         counts.append(count)
-    return GappyPairedSpace.of_series(
+    return with_mask(
         series_of(np.array(means), weights),
         sizes=np.array([len(group) for group in groups]),
         counts=np.array(counts),
@@ -98,7 +104,7 @@ def run(space, values, case, scan, *, graph=None, lowest=-1.0, weights=None):
 
 
 def gappy(values, case, weights=None):
-    return GappyPairedSpace.of_series(series_of(values, weights), every_column=case[0] == "mse")
+    return with_mask(series_of(values, weights), every_column=case[0] == "mse")
 
 
 @pytest.mark.parametrize("gaps", PATTERNS)
@@ -121,7 +127,7 @@ def test_scans_obey_the_laws_with_gaps(scan, criterion, with_graph):
         upper = np.triu(np.random.default_rng(seed).uniform(size=(6, 6)) < 0.5, 1)
         testing.check_scan(
             SCANS[scan],
-            lambda v=values: GappyPairedSpace.of_series(series_of(v)),
+            lambda v=values: with_mask(series_of(v)),
             TARGET_CRITERIA[criterion],
             max_loss=0.5 if criterion == "risk" else 0.0,
             graph=(upper | upper.T) if with_graph else None,
@@ -130,7 +136,7 @@ def test_scans_obey_the_laws_with_gaps(scan, criterion, with_graph):
 
 @pytest.mark.parametrize(("criterion", "degree"), [("mse", 2), ("corollary", 2), ("risk", 0)])
 def test_criteria_vectorize_and_scale_with_gaps(criterion, degree):
-    space = GappyPairedSpace.of_series(series_of(own_series("gaussian", 0)))
+    space = with_mask(series_of(own_series("gaussian", 0)))
     testing.check_criterion(
         TARGET_CRITERIA[criterion], space.evidence(0, np.arange(1, 6)), degree=degree
     )
@@ -210,7 +216,7 @@ def test_complete_data_have_the_answers_of_the_space_without_gaps(family, lackin
     weights[3] = 0.0
     for given_weights in (None, weights):
         series = series_of(values, given_weights)
-        whole, ours = PairedSpace.of_series(series), GappyPairedSpace.of_series(series)
+        whole, ours = PairedSpace.of_series(series), with_mask(series)
         for space in (whole, ours):
             space.merge(0, 1)
             space.merge(2, 3)
@@ -242,7 +248,7 @@ def test_complete_data_have_the_answers_of_the_space_without_gaps(family, lackin
 @settings(max_examples=examples(60), deadline=None)
 def test_the_gain_is_that_of_refits_and_the_loss_its_zero(seed, m, gaps):
     values = own_series("gaussian", seed, gaps=gaps)
-    space = GappyPairedSpace.of_series(series_of(values))
+    space = with_mask(series_of(values))
     space.merge(0, 1)
     space.merge(0, 2)
     evidence = space.evidence(0, np.array([3, 4, 5]))
@@ -267,7 +273,7 @@ def test_too_few_common_rows_are_refused_by_any_limit(scan, criterion):
     values[2:, -1, :15] = np.nan
     for extra, n_groups in ((15, 2), (14, 1)):
         values[2:, -1, 14] = rng.normal(size=2) if extra == 14 else np.nan
-        space = GappyPairedSpace.of_series(series_of(values))
+        space = with_mask(series_of(values))
         assert space.allows(0, np.array([1, 2, 3])).tolist() == [True] + [n_groups == 1] * 2
         history = SCANS[scan](
             space, TARGET_CRITERIA[criterion], max_loss=np.inf, order=np.arange(4)
@@ -275,7 +281,7 @@ def test_too_few_common_rows_are_refused_by_any_limit(scan, criterion):
         assert history.partition().n_groups == n_groups
     nobody = values.copy()
     nobody[2:, :, :20] = np.nan
-    space = GappyPairedSpace.of_series(series_of(nobody))
+    space = with_mask(series_of(nobody))
     assert not space.allows(0, np.array([2, 3])).any()
     assert (space.correlation(0, np.array([2, 3])) == 0.0).all()
     assert (TARGET_CRITERIA["risk"](space.evidence(0, np.array([2, 3]))) == np.inf).all()
@@ -287,11 +293,10 @@ def test_the_rank_decides_what_few_rows_are_unless_every_column_counts():
     values[:, 1:5] = values[:, :1] * np.array([2.0, -1.0, 0.5, 3.0])[:, None]  # rank one
     series = series_of(values)
     others = np.array([1])
-    assert GappyPairedSpace.of_series(series).allows(0, others).all()
-    assert not GappyPairedSpace.of_series(series, every_column=True).allows(0, others).any()
+    assert with_mask(series).allows(0, others).all()
+    assert not with_mask(series, every_column=True).allows(0, others).any()
     losses = [
-        criterion(GappyPairedSpace.of_series(series).evidence(0, others))
-        for criterion in TARGET_CRITERIA.values()
+        criterion(with_mask(series).evidence(0, others)) for criterion in TARGET_CRITERIA.values()
     ]
     assert np.isfinite(losses).all()
 
@@ -314,8 +319,8 @@ def test_units_empty_rows_empty_slots_and_the_order_of_tasks_play_no_part(
     changed = np.concatenate((np.full((n_tasks, 1, n_samples), np.nan), changed), axis=1)
     changed = np.concatenate((changed, np.full((n_tasks, n_rows + 1, 3), np.nan)), axis=2)
     order = np.random.default_rng(seed).permutation(n_tasks)
-    here = GappyPairedSpace.of_series(series_of(values))
-    there = GappyPairedSpace.of_series(series_of(changed[order]))
+    here = with_mask(series_of(values))
+    there = with_mask(series_of(changed[order]))
     slot = np.argsort(order)  # where a task went
     here.merge(0, 1)
     here.merge(0, 2)
@@ -337,8 +342,8 @@ def test_units_empty_rows_empty_slots_and_the_order_of_tasks_play_no_part(
 
 def test_tasks_without_slots_and_questions_about_nobody_have_answers():
     values = own_series("gaussian", 0, gaps="both")[:, -1:]
-    for kind, rows in ((GappyPairedSpace, values), (PairedSpace, np.nan_to_num(values))):
-        space = kind.of_series(series_of(rows))
+    for rows in (values, np.nan_to_num(values)):
+        space = PairedSpace.of_series(series_of(rows))
         for criterion in TARGET_CRITERIA.values():
             assert np.isfinite(criterion(space.evidence(0, np.arange(1, 6)))).all()
             assert np.size(criterion(space.evidence(0, np.arange(0)))) == 0
@@ -349,8 +354,8 @@ def test_a_large_common_level_costs_no_digits():
     values = own_series("gaussian", 3, gaps="both")
     level = np.full(values.shape[1], 2.0**27)  # added without rounding to the values below
     values = np.round(values * 2.0**20) / 2.0**20
-    plain = GappyPairedSpace.of_series(series_of(values))
-    moved = GappyPairedSpace.of_series(series_of(values + level[:, None]))
+    plain = with_mask(series_of(values))
+    moved = with_mask(series_of(values + level[:, None]))
     for space in (plain, moved):
         space.merge(0, 1)
     others = np.arange(2, 6)
@@ -361,24 +366,19 @@ def test_a_large_common_level_costs_no_digits():
 
 
 def test_taking_an_array_over_changes_no_answer():
-    for gaps, kind in (("none", PairedSpace), ("both", GappyPairedSpace)):
+    for gaps in ("none", "both"):
         values = own_series("gaussian", 5, gaps=gaps)
         series = series_of(values)
         kept = series.values.copy()
-        space = kind.of_series(series)
+        space = PairedSpace.of_series(series)
         np.testing.assert_array_equal(series.values, kept)
-        taken = kind.of_series(series, overwrite=True)
+        taken = PairedSpace.of_series(series, overwrite=True)
         assert np.shares_memory(taken._sums, series.values)
         others = np.arange(1, 6)
         risk = TARGET_CRITERIA["risk"]
         np.testing.assert_array_equal(
             risk(space.evidence(0, others)), risk(taken.evidence(0, others))
         )
-
-
-def test_a_space_without_gaps_refuses_series_with_gaps():
-    with pytest.raises(ValueError, match="use GappyPairedSpace"):
-        PairedSpace.of_series(series_of(own_series("gaussian", 0, gaps="scattered")))
 
 
 def test_slots_that_tasks_lack_do_not_ask_for_singular_values(monkeypatch):
@@ -394,4 +394,4 @@ def test_slots_that_tasks_lack_do_not_ask_for_singular_values(monkeypatch):
         after = space.evidence(block, np.array([other])).after
         has = (~np.isnan(values[[block, other], :-1])).all(axis=2).any(axis=0)
         assert after.n_inputs == after.rank == has.sum()
-    assert PairedSpace.of_series(series_of(values))._rank.tolist() == refit._rank.tolist()
+    assert PairedSpace.of_series(series_of(values))._known[2].tolist() == refit._known[2].tolist()

@@ -389,6 +389,7 @@ def test_subsets_are_solved_in_batches_of_any_size(monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     for k in np.flatnonzero(kept.sum(axis=1) > 2):
         expected = oracle.least_squares(X[kept[k]], series[k, kept[k]])
-        assert whole.rank[k] == expected.rank
-        np.testing.assert_allclose(whole.explained[k], expected.explained, rtol=1e-10)
-        np.testing.assert_allclose(whole.residual[k], expected.residual, rtol=1e-10, atol=1e-25)
+        (explained, residual), (_, rank) = (part[:, k] for part in whole)
+        assert rank == expected.rank
+        np.testing.assert_allclose(explained, expected.explained, rtol=1e-10)
+        np.testing.assert_allclose(residual, expected.residual, rtol=1e-10, atol=1e-25)

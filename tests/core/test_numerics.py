@@ -21,7 +21,7 @@ from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
 from ctfa.core.moments import Moments
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces.features import Fold, FoldedFeatureSpace
+from ctfa.core.spaces.features import FeatureSpace, Fold
 from ctfa.core.spaces.targets import TargetSpace
 
 
@@ -124,7 +124,7 @@ def test_folds_factored_together_answer_as_folds_factored_apart(weighted):
         apart = [Fold.of(problem.X, *fold, weights) for fold in folds]
         others = np.arange(1, problem.X.shape[1])
         answers = [
-            FoldedFeatureSpace(part, problem.y).evidence(0, others).difference.explained
+            FeatureSpace.on_folds(part, problem.y).evidence(0, others).difference.explained
             for part in (together, apart)
         ]
         np.testing.assert_allclose(*answers, rtol=1e-8, atol=1e-12)

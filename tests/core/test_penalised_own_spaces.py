@@ -16,8 +16,8 @@ from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.small_fits import PENALTIES, judge, judge_columns, residual_as_if_left_out
 from ctfa.core.spaces.base import CrossValidated
-from ctfa.core.spaces.gappy_paired import PenalisedPairedSpace
-from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
+from ctfa.core.spaces.paired import PairedSpace, Penalised
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
 from generated import examples
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
@@ -52,22 +52,27 @@ def short_rows(seed, *, n_tasks=6, n_inputs=10):
     return inputs, targets
 
 
+def penalised_pools(*rows, **given):
+    return PooledSpace.of(*rows, **given, penalised=True)
+
+
 def grouped_space(values, groups, weights=None):
     means, counts = [], []
     for group in groups:
         count = (~np.isnan(values[group])).sum(axis=0)
         means.append(np.nansum(values[group], axis=0) / np.where(count, count, np.nan))
         counts.append(count)
-    return PenalisedPairedSpace.of_series(
+    return PairedSpace.of_series(
         series_of(np.array(means), weights),
+        Penalised(),
         sizes=np.array([len(group) for group in groups]),
-        counts=np.array(counts),
+        counts=np.array(counts) if np.isnan(values).any() else None,
     )
 
 
 def run(values, scan, max_loss, *, graph=None, weights=None):
     history = SCANS[scan](
-        PenalisedPairedSpace.of_series(series_of(values, weights)),
+        PairedSpace.of_series(series_of(values, weights), Penalised()),
         cross_validated_risk,
         max_loss=max_loss,
         order=np.arange(values.shape[0]),
@@ -83,7 +88,7 @@ def run(values, scan, max_loss, *, graph=None, weights=None):
 
 def run_pooled(inputs, targets, scan, max_loss, *, graph=None):
     history = SCANS[scan](
-        PenalisedPooledSpace.of(inputs, targets),
+        penalised_pools(inputs, targets),
         cross_validated_risk,
         max_loss=max_loss,
         order=np.arange(len(inputs)),
@@ -179,7 +184,7 @@ def test_scans_obey_the_laws_on_penalised_spaces(scan, with_graph):
         graph = random_graph(np.random.default_rng(seed), 6, 0.5) if with_graph else None
         testing.check_scan(
             SCANS[scan],
-            lambda v=values: PenalisedPairedSpace.of_series(series_of(v)),
+            lambda v=values: PairedSpace.of_series(series_of(v), Penalised()),
             cross_validated_risk,
             max_loss=1.0,
             graph=graph,
@@ -187,7 +192,7 @@ def test_scans_obey_the_laws_on_penalised_spaces(scan, with_graph):
 
 
 def test_the_penalised_risk_vectorizes_and_has_no_unit():
-    space = PenalisedPairedSpace.of_series(series_of(own_series("gaussian", 0)))
+    space = PairedSpace.of_series(series_of(own_series("gaussian", 0)), Penalised())
     testing.check_criterion(cross_validated_risk, space.evidence(0, np.arange(1, 6)), degree=0)
 
 
@@ -243,7 +248,7 @@ def test_inputs_that_all_tasks_share_give_the_losses_of_one_ridge_fit():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 4))
     Y = 1e3 * X @ rng.normal(size=(4, 5)) + rng.normal(size=(60, 5))
-    space = PenalisedPairedSpace.of_series(Series.of(X, np.tile(np.arange(4), (5, 1)), Y))
+    space = PairedSpace.of_series(Series.of(X, np.tile(np.arange(4), (5, 1)), Y), Penalised())
     centred = Y - Y.mean(axis=0)
     ridge = cross_validated_ridge(X, centred)
     assert len(set(ridge.penalty)) == 1
@@ -261,7 +266,7 @@ def test_inputs_that_all_tasks_share_give_the_losses_of_one_ridge_fit():
 def test_copies_merge_first_and_no_loss_is_less(gaps):
     values = own_series("gaussian", 4, gaps=gaps, lacking=0.0)
     values[4] = values[1]
-    space = PenalisedPairedSpace.of_series(series_of(values))
+    space = PairedSpace.of_series(series_of(values), Penalised())
     losses = cross_validated_risk(space.evidence(1, np.array([0, 2, 3, 4, 5])))
     assert losses.argmin() == 3
     history = SCANS["best-first"](
@@ -278,7 +283,7 @@ def test_a_merge_that_raises_the_residual_is_refused_by_every_finite_limit_and_i
     targets = np.array([1.0, -1.0, -1.0, 1.0])[:, None] * inputs[:, 0]
     targets += np.array([0.1, 0.1, 0.7, 0.1])[:, None] * rng.normal(size=(4, 200))
     values = np.concatenate((inputs, targets[:, None]), axis=1)
-    space = PenalisedPairedSpace.of_series(series_of(values))
+    space = PairedSpace.of_series(series_of(values), Penalised())
     losses = cross_validated_risk(space.evidence(0, np.arange(1, 4)))
     assert np.isfinite(losses).all()
     assert losses[0] > losses[1] > 1e9  # the better their own inputs, the more is lost
@@ -288,7 +293,7 @@ def test_a_merge_that_raises_the_residual_is_refused_by_every_finite_limit_and_i
 def test_tasks_without_inputs_break_even():
     values = np.random.default_rng(0).normal(size=(3, 2, 30))
     values[:, 0] = np.arange(3.0)[:, None]
-    space = PenalisedPairedSpace.of_series(series_of(values))
+    space = PairedSpace.of_series(series_of(values), Penalised())
     assert cross_validated_risk(space.evidence(0, np.array([1, 2]))).tolist() == [1.0, 1.0]
 
 
@@ -303,8 +308,8 @@ def test_units_and_offsets_change_no_penalised_loss():
         lambda s: s.correlation(0, others),
     ):
         np.testing.assert_allclose(
-            question(PenalisedPairedSpace.of_series(series_of(changed))),
-            question(PenalisedPairedSpace.of_series(series_of(values))),
+            question(PairedSpace.of_series(series_of(changed), Penalised())),
+            question(PairedSpace.of_series(series_of(values), Penalised())),
             rtol=1e-6,
         )
 
@@ -313,18 +318,18 @@ def test_blocks_with_two_common_rows_never_merge():
     values = np.random.default_rng(0).normal(size=(3, 3, 20))
     values[0, 0, 11:] = np.nan
     values[1, 1, :9] = np.nan
-    space = PenalisedPairedSpace.of_series(series_of(values))
+    space = PairedSpace.of_series(series_of(values), Penalised())
     assert space.allows(0, np.array([1, 2])).tolist() == [False, True]
     assert cross_validated_risk(space.evidence(0, np.array([1])))[0] > 1e100
     for scan in SCANS.values():
-        pair = PenalisedPairedSpace.of_series(series_of(values[:2]))
+        pair = PairedSpace.of_series(series_of(values[:2]), Penalised())
         assert not len(scan(pair, cross_validated_risk, max_loss=np.inf, order=np.arange(2)))
 
 
 def test_directions_of_complete_series_are_correlations():
     values = own_series("gaussian", 0, gaps="none")
     weights = np.random.default_rng(0).uniform(0.5, 2.0, size=values.shape[2])
-    space = PenalisedPairedSpace.of_series(series_of(values, weights))
+    space = PairedSpace.of_series(series_of(values, weights), Penalised())
     space.merge(0, 3)
     unit = space.directions(slice(None))
     others = np.array([1, 2, 4, 5])
@@ -342,7 +347,7 @@ def test_penalised_pools_obey_the_laws(family):
         weights = [rng.uniform(0.2, 2.0, size=len(y)) for y in targets]
         for w in (None, weights):
             testing.check_space(
-                lambda groups, i=inputs, t=targets, w=w: PenalisedPooledSpace.of(
+                lambda groups, i=inputs, t=targets, w=w: penalised_pools(
                     i, t, groups=groups, row_weights=w
                 ),
                 len(inputs),
@@ -357,7 +362,7 @@ def test_scans_obey_the_laws_on_penalised_pools(scan, with_graph):
         graph = random_graph(np.random.default_rng(seed), n_tasks, 0.5) if with_graph else None
         testing.check_scan(
             SCANS[scan],
-            lambda i=inputs, t=targets: PenalisedPooledSpace.of(i, t),
+            lambda i=inputs, t=targets: penalised_pools(i, t),
             cross_validated_risk,
             max_loss=1.0,
             graph=graph,
@@ -365,7 +370,7 @@ def test_scans_obey_the_laws_on_penalised_pools(scan, with_graph):
 
 
 def test_the_penalised_risk_of_pooling_vectorizes_and_has_no_unit():
-    space = PenalisedPooledSpace.of(*dummy_rows(0))
+    space = penalised_pools(*dummy_rows(0))
     evidence = space.evidence(0, np.arange(1, space.n_variables))
     testing.check_criterion(cross_validated_risk, evidence, degree=0)
 
@@ -419,9 +424,7 @@ def test_weak_penalties_give_the_losses_of_least_squares_up_to_r_over_n():
             for x in inputs
         ]
         others = np.arange(1, 6)
-        penalised = cross_validated_risk(
-            PenalisedPooledSpace.of(inputs, targets).evidence(0, others)
-        )
+        penalised = cross_validated_risk(penalised_pools(inputs, targets).evidence(0, others))
         plain = target_risk(PooledSpace.of(inputs, targets).evidence(0, others))
         worst.append(np.abs((penalised - plain) / (1.0 + np.abs(plain))).max())
     assert worst[0] < 0.5
@@ -434,11 +437,11 @@ def test_units_and_offsets_change_no_loss_of_penalised_pools():
     for inputs, targets in (own_rows("correlated", 2), short_rows(1)):
         units = rng.uniform(0.01, 100.0, size=inputs[0].shape[1])
         others = np.arange(1, len(inputs))
-        changed = PenalisedPooledSpace.of(
+        changed = penalised_pools(
             [x * units + rng.normal(scale=10.0) for x in inputs],
             [3.0 * y + rng.normal(scale=10.0) for y in targets],
         )
-        space = PenalisedPooledSpace.of(inputs, targets)
+        space = penalised_pools(inputs, targets)
         for question in (
             lambda s, o=others: cross_validated_risk(s.evidence(0, o)),
             lambda s, o=others: s.correlation(0, o),
@@ -450,7 +453,7 @@ def test_copies_of_rows_are_pooled_first():
     inputs, targets = own_rows("gaussian", 0)
     inputs[4], targets[4] = inputs[1], targets[1] + 5.0
     history = SCANS["best-first"](
-        PenalisedPooledSpace.of(inputs, targets),
+        penalised_pools(inputs, targets),
         cross_validated_risk,
         max_loss=1.0,
         order=np.arange(7),
@@ -463,7 +466,7 @@ def test_a_task_of_one_row_costs_nobody_anything():
     inputs, targets = own_rows("gaussian", 0)
     inputs.append(np.ones((1, inputs[0].shape[1])))
     targets.append(np.array([3.0]))
-    space = PenalisedPooledSpace.of(inputs, targets)
+    space = penalised_pools(inputs, targets)
     losses = cross_validated_risk(space.evidence(7, np.arange(7)))
     np.testing.assert_allclose(losses, 0.0, atol=1e-12)
 
@@ -477,8 +480,8 @@ def test_rows_of_weight_zero_do_not_count():
     losses = [
         cross_validated_risk(space.evidence(0, others))
         for space in (
-            PenalisedPooledSpace.of(inputs, targets, row_weights=weights),
-            PenalisedPooledSpace.of(
+            penalised_pools(inputs, targets, row_weights=weights),
+            penalised_pools(
                 [x[k] for x, k in zip(inputs, kept, strict=True)],
                 [y[k] for y, k in zip(targets, kept, strict=True)],
             ),

@@ -437,7 +437,7 @@ def test_weak_penalties_merge_features_as_least_squares_does():
     columns = problem.X - problem.X.mean(axis=0)
     found = []
     for space in (
-        FeatureSpace(design, y, DenseGram.of((columns,))),
+        FeatureSpace.of(design, y, DenseGram.of((columns,))),
         FeatureSpace.penalised(Ridge.of(problem.X, y[:, None]), y, DenseGram.of((columns,))),
     ):
         scan, limit = SCANS["correlation"], float(np.log(400))

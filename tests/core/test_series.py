@@ -131,15 +131,3 @@ def test_other_scales_and_overwriting():
     assert not np.shares_memory(centred.values, series.values)
     changed, _ = series.standardised("center", overwrite=True)
     assert np.shares_memory(changed.values, series.values)
-
-
-def test_bad_input_is_named():
-    X, layout, Y = a_table()
-    with pytest.raises(ValueError, match="must have shape"):
-        Series.of(X, layout, Y[:, :2])
-    with pytest.raises(ValueError, match="names columns -1 to 9, but X has 6"):
-        Series.of(X, np.where(layout == 5, 9, layout), Y)
-    with pytest.raises(ValueError, match="give one weight a row"):
-        Series.of(X, layout, Y, np.ones(4))
-    with pytest.raises(ValueError, match="scale is 'unit': use one of 'standard'"):
-        Series.of(X, layout, Y).standardised("unit")

@@ -74,7 +74,7 @@ def test_features_are_stopped_alike(scan):
     def space():
         design = Design.of(X)
         gram = column_gram(design, X)
-        return FeatureSpace(design, design.centre(y[:, None])[:, 0], gram)
+        return FeatureSpace.of(design, design.centre(y[:, None])[:, 0], gram)
 
     whole = scanned(scan, space(), feature_risk)
     with (

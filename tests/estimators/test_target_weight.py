@@ -22,8 +22,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.ridge import Factors
 from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.series import Series
-from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
-from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.paired import LeastSquares, PairedSpace, Penalised
 from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.estimators.models import HEADS
@@ -171,21 +170,26 @@ def test_shared_inputs_limits_are_judged_by_weighted_errors(judge):
 @settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
-    st.sampled_from([PairedSpace, GappyPairedSpace, PenalisedPairedSpace]),
+    st.sampled_from([None, LeastSquares(), Penalised()]),
     st.booleans(),
     st.booleans(),
 )
-def test_own_inputs_spaces_of_weighted_tasks_answer_like_merged_copies(seed, kind, gappy, lacking):
-    gappy = gappy and kind is not PairedSpace
+def test_own_inputs_spaces_of_weighted_tasks_answer_like_merged_copies(
+    seed, reading, gappy, lacking
+):
+    gappy = gappy and reading is not None
     X, layout, Y = own(seed, gaps=0.1 if gappy else 0.0, lacking=lacking)
     series = Series.of(X, layout, Y).standardised("standard")[0]
     share = WEIGHTS / WEIGHTS.mean()
     counts = {}
-    if kind is not PairedSpace:
+    if reading is not None:  # row by row, by this reading
         least = (share / share.min())[:, None, None]
         counts = {"counts": np.broadcast_to(least, series.values.shape)}
-    weighed = kind.of_series(series, sizes=share, **counts)
-    repeated = kind.of_series(series.of_tasks(COPIES))
+    reading = reading or LeastSquares()
+    weighed = PairedSpace.of_series(series, reading, sizes=share, **counts)
+    copies = series.of_tasks(COPIES)
+    ones = {name: np.ones(copies.values.shape) for name in counts}
+    repeated = PairedSpace.of_series(copies, reading, **ones)
     for first, weight in zip(FIRST.tolist(), WEIGHTS.tolist(), strict=True):
         for copy in range(first + 1, first + weight):
             repeated.merge(first, copy)

@@ -174,9 +174,9 @@ def test_the_smallest_of_a_row_are_those_of_sorting_it(shape, count, n_values, s
 @pytest.mark.parametrize("name", DEVICES)
 def test_the_space_is_asked_only_where_digits_were_lost(name, monkeypatch):
     asked = []
-    losses = array_rows.PlainQuestions.losses
+    losses = backend.Questions.losses
     monkeypatch.setattr(
-        array_rows.PlainQuestions,
+        backend.Questions,
         "losses",
         lambda self, block, others: asked.append(others.size) or losses(self, block, others),
     )

@@ -85,7 +85,7 @@ def assert_same_outcome(numpy, numba, rtol=1e-6):
     """The same history, and a space that stands the same."""
     assert_same_history(numpy[0], numba[0], rtol=rtol)
     left = np.setdiff1d(np.arange(numpy[0].n_variables), numpy[0].other)
-    for mine, theirs in zip(numpy[1].blocks(), numba[1].blocks(), strict=True):
+    for mine, theirs in zip(numpy[1].start(), numba[1].start(), strict=True):
         scale = np.abs(mine[left]).max(initial=1e-300)
         np.testing.assert_allclose(mine[left], theirs[left], rtol=1e-6, atol=1e-9 * scale)
 
@@ -164,7 +164,7 @@ def test_a_walk_that_is_stopped_has_made_the_first_merges_of_the_whole_one(scan,
     assert part.block.tolist() == whole.block[:5].tolist()
     assert part.other.tolist() == whole.other[:5].tolist()
     assert part.loss_interval == (part.loss.max(), part.loss.max())
-    assert space.blocks()[1].max() == part.size.max()
+    assert space.start()[1].max() == part.size.max()
     assert mine.n_comparisons == part.n_comparisons
 
 

@@ -114,7 +114,7 @@ def test_the_gain_of_features_is_unbiased_for_gaussian_inputs(n, D, apart):
         X = rng.normal(size=(n, D))
         y = X @ w + rng.normal(size=n)
         design = Design.of(X)
-        space = FeatureSpace(design, design.centre(y[:, None])[:, 0])
+        space = FeatureSpace.of(design, design.centre(y[:, None])[:, 0])
         full = oracle.least_squares(X, y).coef
         merged = oracle.least_squares(np.column_stack([X[:, 0] + X[:, 1], X[:, 2:]]), y).coef
         merged = np.concatenate((merged[:1], merged))
@@ -128,7 +128,7 @@ def test_the_gain_of_features_is_the_fall_of_hockings_criterion():
     problem = problems.make_problem("gaussian", 4)
     design = Design.of(problem.X)
     centred = design.centre(problem.y[:, None])[:, 0]
-    evidence = FeatureSpace(design, centred).evidence(0, np.array([1, 2, 3]))
+    evidence = FeatureSpace.of(design, centred).evidence(0, np.array([1, 2, 3]))
     (before,), after = evidence.before, evidence.after
 
     def s_p(fit):

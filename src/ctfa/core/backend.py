@@ -21,6 +21,9 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
+from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.rows import Row
 from ctfa.core.types import FloatArray, IntArray
@@ -31,17 +34,24 @@ VARIABLE = "CTFA_BACKEND"
 Edges: TypeAlias = tuple[IntArray, IntArray, FloatArray]
 
 
-class Questions(Protocol):
-    """What pairs of blocks cost, and merges, for scans that stay as they are."""
+class Questions:
+    """What pairs of blocks cost, and merges: by the space itself, unless a kernel takes over."""
 
-    def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
+    def __init__(self, space: Any, criterion: Loss) -> None:
+        self.space, self.criterion = space, criterion
+
+    def of_the_space(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of merging a block with each of the others, or pair by pair."""
+        return np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
+
+    losses = of_the_space
 
     def merge(self, block: int, other: int) -> None:
         """Merge in the space."""
+        self.space.merge(block, other)
 
 
-class RankedQuestions(Questions, Protocol):
+class RankedQuestions(Protocol):
     """Questions that rank their answers where they find them, for scans among all pairs."""
 
     best_refused: float  # smallest loss above the limit in all rows so far
@@ -71,7 +81,8 @@ class Backend(NamedTuple):
 
     Its kernels take a space, a criterion and what is said of them here, and ``where_it_pays``,
     whether to decline problems too small for it. They return None to decline, and leave the space
-    as it is then.
+    as it is then. ``n_pairs`` says about how many pairs will be asked: a kernel that has to be
+    compiled first declines where numpy will be done by then.
     """
 
     is_installed: Callable[[], bool]

@@ -85,12 +85,12 @@ class DenseGram:
         """Be told which blocks will be asked about next, against whom. Changes no answer."""
 
     def sums(self, blocks: IntArray) -> list[FloatArray]:
-        """The block sums themselves, one row a block, of each kind."""
+        """The block sums themselves, one row per block, of each kind."""
         members = [self._members[block] for block in blocks.tolist()]
         return [np.stack([part[group].sum(axis=0) for group in members]) for part in self.vectors]
 
     def row_sums(self, scale: FloatArray) -> FloatArray:
-        """Sum over all columns of ``product / (scale_i * scale_j)``, one row a kind."""
+        """Sum over all columns of ``product / (scale_i * scale_j)``, one row per kind."""
         return np.asarray((self.matrices @ (1.0 / scale)) / scale)
 
 
@@ -103,7 +103,7 @@ class FactoredGram:
     """
 
     def __init__(self, columns: Sequence[FloatArray]) -> None:
-        # A kind (n_variables, length), copies that are changed.
+        # Each (n_variables, length), copies that are changed.
         self.vectors = tuple(np.array(part.T, order="C") for part in columns)
         self.diagonal = np.stack([np.einsum("ij,ij->i", part, part) for part in self.vectors])
         self._ahead = 1

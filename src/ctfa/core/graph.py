@@ -68,6 +68,11 @@ class Neighbours:
             )
         ]
 
+    @property
+    def n_edges(self) -> int:
+        """Number of pairs of neighbours as they stand."""
+        return sum(map(len, self._of)) // 2
+
     def of(self, block: int) -> IntArray:
         """Blocks next to this one, ascending."""
         return np.array(sorted(self._of[block]), dtype=np.intp)

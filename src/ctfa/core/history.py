@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ctfa.core.types import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class MergeHistory:
-    """One row an accepted merge, in the order they were made.
+    """One row per accepted merge, in the order they were made.
 
     ``block`` and ``other`` are slots: the index of the member by which each block was known.
     ``refused`` and ``refused_loss`` hold, for each variable that leads a final group, the candidate
@@ -115,12 +115,9 @@ class MergeHistory:
         return rows
 
     def columns(self) -> dict[str, Any]:
-        """Return one array a column: block, other, loss, size; and names where there are any."""
+        """Return one array per column: block, other, loss, size; and names where there are any."""
         columns: dict[str, Any] = {
-            "block": self.block,
-            "other": self.other,
-            "loss": self.loss,
-            "size": self.size,
+            name: getattr(self, name) for name in ("block", "other", "loss", "size")
         }
         if self.names is not None:
             named = np.array(self.names, dtype=object)
@@ -134,25 +131,31 @@ class MergeHistory:
         return pandas.DataFrame(self.columns())
 
 
-@dataclass
 class Ledger:
     """A history being written by a scan."""
 
-    n_variables: int
-    n_comparisons: int = 0
-    best_refused: float = np.inf
-    n_joined: int = 0  # of the first merges, that were wished
-    merges: list[tuple[int, int, float, int]] = field(default_factory=list)
+    def __init__(self, n_variables: int) -> None:
+        self.n_variables = n_variables
+        self.n_comparisons = 0
+        self.best_refused = np.inf
+        self.n_joined = 0  # of the first merges, that were wished
+        self.merges: list[tuple[int, int, float, int]] = []
+        self._size = np.ones(n_variables, dtype=np.intp)
+        #: Whom each block refused at the smallest loss, and that loss.
+        self.refused = np.full(n_variables, -1, dtype=np.intp)
+        self.refused_loss = np.full(n_variables, np.inf)
 
-    def __post_init__(self) -> None:
-        self._size = np.ones(self.n_variables, dtype=np.intp)
-        self._refused = np.full(self.n_variables, -1, dtype=np.intp)
-        self._refused_loss = np.full(self.n_variables, np.inf)
+    @property
+    def n_merges(self) -> int:
+        """Merges written down so far."""
+        return len(self.merges)
 
-    def accept(self, block: int, other: int, loss: float) -> None:
-        """Write down a merge."""
+    def accept(self, block: int, other: int, loss: float, *, forget: bool = False) -> None:
+        """Write down a merge; forget what the block refused where everybody is asked again."""
         self._size[block] += self._size[other]
         self.merges.append((block, other, loss, int(self._size[block])))
+        if forget:
+            self.refused[block], self.refused_loss[block] = -1, np.inf
 
     def refuse(self, block: int, others: IntArray, losses: FloatArray) -> None:
         """Write down refusals of one block; only the nearest is kept."""
@@ -161,9 +164,8 @@ class Ledger:
         nearest = int(np.argmin(losses))
         loss = float(losses[nearest])
         self.best_refused = min(self.best_refused, loss)
-        if loss < self._refused_loss[block]:
-            self._refused_loss[block] = loss
-            self._refused[block] = others[nearest]
+        if loss < self.refused_loss[block]:
+            self.refused_loss[block], self.refused[block] = loss, others[nearest]
 
     def refuse_pairs(self, first: IntArray, second: IntArray, losses: FloatArray) -> None:
         """Write down refusals of many pairs, on both sides."""
@@ -171,33 +173,13 @@ class Ledger:
             first.tolist(), second.tolist(), losses.tolist(), strict=True
         ):
             for one, two in ((block, other), (other, block)):
-                if loss < self._refused_loss[one]:
-                    self._refused_loss[one], self._refused[one] = loss, two
+                if loss < self.refused_loss[one]:
+                    self.refused_loss[one], self.refused[one] = loss, two
         self.best_refused = min(self.best_refused, float(losses.min(initial=np.inf)))
-
-    def forget_refusals(self, block: int) -> None:
-        """Drop what a block refused before it changed, where everybody will be asked again."""
-        self._refused_loss[block] = np.inf
-        self._refused[block] = -1
-
-    def refusals(self) -> tuple[IntArray, FloatArray]:
-        """Whom each block refused at the smallest loss, and that loss, for those that write."""
-        return self._refused, self._refused_loss
-
-    @property
-    def worst_accepted(self) -> float:
-        """Largest loss of a merge that was not wished."""
-        return max((loss for _, _, loss, _ in self.merges[self.n_joined :]), default=-np.inf)
-
-    @property
-    def n_merges(self) -> int:
-        """Merges written down so far."""
-        return len(self.merges)
 
     def close(self, *, complete: bool = True) -> MergeHistory:
         """Return the finished history, or what there is of one that was cut short."""
-        worst = self.worst_accepted
-        interval = (worst, self.best_refused if complete else worst)
+        worst = max((loss for _, _, loss, _ in self.merges[self.n_joined :]), default=-np.inf)
         block, other, loss, size = zip(*self.merges, strict=True) if self.merges else ((),) * 4
         return MergeHistory(
             self.n_variables,
@@ -205,10 +187,10 @@ class Ledger:
             np.array(other, dtype=np.intp),
             np.array(loss, dtype=float),
             np.array(size, dtype=np.intp),
-            self._refused,
-            self._refused_loss,
+            self.refused,
+            self.refused_loss,
             self.n_comparisons,
-            interval,
+            (worst, self.best_refused if complete else worst),
             complete=complete,
             joined=self.n_joined,
         )

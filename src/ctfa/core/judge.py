@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias, cast
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class Judge:
         limit: float,
         min_correlation: float,
         separation: Separation | None = None,
+        neighbours: Neighbours | None = None,
     ) -> None:
         self.space, self.criterion, self.limit = space, criterion_of(criterion), limit
         self.min_correlation = min_correlation
@@ -42,11 +43,16 @@ class Judge:
         #: Who may not meet, for other reasons than loss.
         self.separation = separation
         self.asks_everybody = not (space.is_guarded or self.has_floor or separation is not None)
-        self._compiled = backend.questions(space, self.criterion)
+        #: About how many pairs will be asked.
+        self.n_pairs = space.n_variables * (space.n_variables - 1) // 2
+        if neighbours is not None:
+            self.n_pairs = neighbours.n_edges
+        #: Who answers instead of the space, if anybody does.
+        self._asked = backend.questions(space, self.criterion, n_pairs=self.n_pairs)
         #: Who ranks the pairs of all blocks, where somebody does and any two may be asked.
         self.ranked: backend.RankedQuestions | None = None
-        if self.asks_everybody and hasattr(self._compiled, "rank_by"):
-            self.ranked = cast("backend.RankedQuestions", self._compiled)
+        if self.asks_everybody and hasattr(self._asked, "rank_by"):
+            self.ranked = self._asked
 
     def accepts(self, losses: FloatArray) -> BoolArray:
         """Whether each loss is within the limit.
@@ -80,13 +86,15 @@ class Judge:
         Between questions everything merged is written down, so this is where a search may stop.
         """
         progress.go_on(self.ledger)
-        if self._compiled is not None:
-            losses = self._compiled.losses(block, others)
+        if self._asked is not None:
+            losses = self._asked.losses(block, others)
         else:
-            losses = np.asarray(
-                self.criterion.loss(self.space.evidence(block, others)), dtype=float
-            )
-        return np.asarray(np.minimum(losses, LARGEST))
+            losses = self.criterion.loss(self.space.evidence(block, others))
+        return np.asarray(np.minimum(losses, LARGEST), dtype=float)
+
+    def loss(self, block: int, other: int) -> float:
+        """Loss of one merge."""
+        return float(self.losses(block, np.array([other]))[0])
 
     def all_losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge, infinite where the pair may not be asked."""
@@ -101,23 +109,23 @@ class Judge:
             losses[meets] = self.losses(asked, others[meets])
         return losses
 
-    def merge(self, block: int, other: int, loss: float, neighbours: Neighbours | None) -> None:
-        """Merge in the space, the graph and the ledger."""
-        progress.go_on(
-            self.ledger
-        )  # a scan that knew the answer has not asked since the last merge
-        (self._compiled or self.space).merge(block, other)
-        self.ledger.accept(block, other, loss)
+    def merge(
+        self,
+        block: int,
+        other: int,
+        loss: float,
+        neighbours: Neighbours | None,
+        *,
+        forget: bool = True,
+    ) -> None:
+        """Merge in the space, the graph and the ledger, which may ``forget`` refusals."""
+        progress.go_on(self.ledger)  # a scan that knew the answer has not asked since the last
+        (self._asked or self.space).merge(block, other)
+        self.ledger.accept(block, other, loss, forget=forget)
         if neighbours is not None:
             neighbours.merge(block, other)
         if self.separation is not None:
             self.separation.merge(block, other)
-
-    def may_still_meet(self, block: int, other: int) -> bool:
-        """Whether two that might meet when they were asked may do so now: others have merged."""
-        if self.separation is None:
-            return True
-        return bool(self.separation.allows(block, np.array([other]))[0])
 
     @property
     def left(self) -> BoolArray:
@@ -125,15 +133,6 @@ class Judge:
         if self.separation is None:
             return np.ones(self.space.n_variables, dtype=bool)
         return ~self.separation.gone
-
-    def begin(self, merges: Sequence[Merge], n_joined: int, neighbours: Neighbours | None) -> None:
-        """Make merges that are settled, the first so many of them whatever they cost."""
-        for block, other, known in merges:
-            loss = known
-            if np.isnan(known):
-                loss = float(self.losses(block, np.array([other]))[0])
-            self.merge(block, other, loss, neighbours)
-        self.ledger.n_joined = n_joined
 
     def first_acceptable(
         self, block: int, queue: IntArray, width: int | None = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -92,31 +92,31 @@ class Reporter:
         self.reach: float | None = None  # of the part under way; None where nobody told a total
         self.stages: tuple[str, ...] = ()
         self._told = -float("inf")
-        self._asked_to_stop = False
+        self.asked_to_stop = False
         self._shown = 0.0
 
     @property
     def _end(self) -> float:
         return 1.0 if self.reach is None else self.reach
 
-    def enter(self, share: float, stage: str) -> tuple[float | None, tuple[str, ...]]:
-        """Begin a part; what was under way until then."""
+    @contextmanager
+    def part(self, share: float, stage: str) -> Iterator[None]:
+        """Work that is a share of what is left; done when it ends, whatever it came to."""
         before = self.reach, self.stages
         if self.reach is None:
             self.done = self._shown = 0.0
         self.reach = self.done + share * (self._end - self.done)
         self.stages = (*self.stages, stage) if stage else self.stages
-        return before
-
-    def finish(self, before: tuple[float | None, tuple[str, ...]]) -> None:
-        """End a part, whatever it came to."""
-        self.done = self._end
-        self.reach, self.stages = before
+        try:
+            yield
+        finally:
+            self.done = self._end
+            self.reach, self.stages = before
 
     def request_stop(self) -> bool:
         """Ask the search under way to stop; False if there is none. Safe in a signal handler."""
-        self._asked_to_stop = self.search is not None
-        return self._asked_to_stop
+        self.asked_to_stop = self.search is not None
+        return self.asked_to_stop
 
     def tick(self, counts: Counts | Ledger) -> bool:
         """Report if it is time to; say whether to go on."""
@@ -125,7 +125,7 @@ class Reporter:
             return True
         if search.stopped:
             return False
-        if self._asked_to_stop:
+        if self.asked_to_stop:
             search.stopped = True
             return False
         now = time.monotonic()
@@ -147,10 +147,6 @@ class Reporter:
         # Exactly False: a listener that returns nothing, print say, does not mean to stop.
         search.stopped = self.listener(record) is False
         return not search.stopped
-
-    def leave(self) -> None:
-        """Forget the search; a request that came too late for it does not stop the next."""
-        self.search, self._asked_to_stop = None, False
 
 
 _reporter: ContextVar[Reporter | None] = ContextVar("ctfa_progress", default=None)
@@ -185,18 +181,10 @@ def go_on(ledger: Ledger) -> None:
         raise Stopped(ledger)
 
 
-@contextmanager
-def part(share: float = 1.0, stage: str = "") -> Iterator[None]:
+def part(share: float = 1.0, stage: str = "") -> AbstractContextManager[None]:
     """Work that is a share of what is left of the work under way, or the whole where none is."""
     reporter = _reporter.get()
-    if reporter is None:
-        yield
-        return
-    before = reporter.enter(share, stage)
-    try:
-        yield
-    finally:
-        reporter.finish(before)
+    return nullcontext() if reporter is None else reporter.part(share, stage)
 
 
 @contextmanager
@@ -213,4 +201,5 @@ def searching(stage: str) -> Iterator[tuple[Search, bool]]:
             with part() if reporter.reach is None else nullcontext():
                 yield reporter.search, True
         finally:
-            reporter.leave()
+            # A request that came too late for this search does not stop the next.
+            reporter.search, reporter.asked_to_stop = None, False

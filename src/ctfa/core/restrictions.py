@@ -38,7 +38,7 @@ SQUARE = "fcm,fcm->fc"
 
 
 class Roots(NamedTuple):
-    """One training set, factored, one row an input; nothing here depends on the target."""
+    """One training set, factored, one row per input; nothing here depends on the target."""
 
     root: FloatArray  # (D, rank): columns of B
     null: FloatArray  # (D, D - rank): orthonormal directions that the inputs cannot see
@@ -59,7 +59,7 @@ class Roots(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What restricting a block to agree with each candidate would do, one row a fit."""
+    """What restricting a block to agree with each candidate would do, one row per fit."""
 
     rise: FloatArray  # of the residual sum of squares on the training rows
     judged_rise: FloatArray  # of the squared error on the held-out rows
@@ -95,7 +95,7 @@ class Run(NamedTuple):
 
 
 class Restrictions:
-    """The current restricted fits, one column a block."""
+    """The current restricted fits, one column per block."""
 
     foresees = True
 
@@ -132,10 +132,10 @@ class Restrictions:
 
     def ask(self, block: int | IntArray, others: IntArray) -> Answer:
         """Answer for one block against others, or for blocks and others in pairs."""
-        c = self._position[others]
+        p, c = self._position[block], self._position[others]
         if isinstance(block, np.ndarray):
-            return _answer(self._explicit(self._position[block], c))
-        return _answer(self._open(int(self._position[block])).take(c, axis=2))
+            return _answer(self._explicit(p, c))
+        return _answer(self._open(int(p)).take(c, axis=2))
 
     def foresee(self, block: int, sequence: IntArray, others: IntArray) -> tuple[Answer, Answer]:
         """Answers after the first k of a sequence, ``(fits, k, others)``, and those of its own."""
@@ -232,7 +232,9 @@ class Restrictions:
     def _plan(self, p: int, c: IntArray) -> Run:
         """Work out the directions of a run and what they do to everybody."""
         columns, _ = self._now(np.concatenate(([p], c)))
-        differences = self._clear(columns[:, :1] - columns[:, 1:])
+        pending = self._directions
+        differences = columns[:, :1] - columns[:, 1:]
+        differences -= (differences @ pending.swapaxes(1, 2)) @ pending
         # Twice: what rounding left of the pending directions is large beside a small d, and again
         # beside what the earlier directions of the run leave of it.
         if c.size == 1:
@@ -242,7 +244,7 @@ class Restrictions:
             directions, triangle = (
                 part.swapaxes(1, 2) for part in np.linalg.qr(differences.swapaxes(1, 2))
             )
-        directions = self._clear(directions)
+        directions = directions - (directions @ pending.swapaxes(1, 2)) @ pending
         shifts = directions @ self._judged
         products = directions @ self._root.swapaxes(1, 2)
         responses = shifts @ self._response.swapaxes(1, 2)
@@ -298,8 +300,8 @@ class Restrictions:
         self._shifts = np.concatenate((self._shifts, run.shifts), axis=1)
         self._weights = np.concatenate((self._weights, run.products), axis=1)
         self._alive[run.sequence] = False
-        self._ahead = 0
-        self._forget()
+        self._ahead, self._active, self._foreseen = 0, -1, None
+        self._prepared.clear()
         if self._directions.shape[1] >= MAX_PENDING:
             self._settle()
             return
@@ -324,12 +326,6 @@ class Restrictions:
             responses -= weights @ self._shifts
         return columns, responses
 
-    def _clear(self, vectors: FloatArray) -> FloatArray:
-        """Take out of vectors what rounding left of the pending directions."""
-        if not self._directions.shape[1]:
-            return vectors
-        return vectors - (vectors @ self._directions.swapaxes(1, 2)) @ self._directions
-
     def _settle(self) -> None:
         """Remove pending directions, drop dead columns, and compute what is kept of each afresh."""
         keep = np.flatnonzero(self._alive)
@@ -346,17 +342,13 @@ class Restrictions:
         self._weights = np.empty((n_fits, 0, n_blocks))
         self._own[:3] = _kept(self._root, self._response, self._error)
         self._own_scale = self._own[0].copy()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Drop what was prepared for a state that is no more."""
-        self._active = -1
+        # What was prepared is of a state that is gone.
+        self._active, self._foreseen = -1, None
         self._prepared.clear()
-        self._foreseen = None
 
 
 class DeficientRestrictions:
-    """The current restricted fits, one column a block, of any rank.
+    """The current restricted fits, one column per block, of any rank.
 
     The same questions, one restriction at a time and from explicit differences. Coefficients are
     the shortest that fit: a restriction that the data do not determine is absorbed by the null

@@ -49,7 +49,10 @@ class Pair(NamedTuple):
 class Row:
     """The first pairs of one block, by key and then by index; those behind are not remembered."""
 
-    __slots__ = ("at", "dropped", "dropped_to", "keys", "others", "reach", "whole", "width")
+    __slots__ = (
+        *("at", "dropped", "dropped_to", "keys", "others", "reach", "whole", "width"),
+        *("ahead", "known"),
+    )
 
     def __init__(
         self, others: IntArray, keys: FloatArray, width: int | None = None, *, whole: bool = True
@@ -76,6 +79,9 @@ class Row:
         self.dropped_to = -np.inf
         self.dropped: list[tuple[float, int]] = []
         self.width = SHORTEST_ROW
+        #: Losses of pairs that were asked before their turn, and how many are asked next.
+        self.known: dict[int, float] = {}
+        self.ahead = 1
 
     def drop(self, keys: FloatArray, others: IntArray) -> None:
         """Drop pairs; by the time the row looks again it has used up all it remembers."""
@@ -127,7 +133,7 @@ class RankedRows:
         self._changed = list(range(n_variables))
         self._changes = np.arange(n_variables)
         self._now = n_variables
-        self._rows: dict[int, Row] = {}
+        self.rows: dict[int, Row] = {}
         self._heap: list[tuple[float, int, int, int, int]] = []
         if rows is None:
             for block in range(1, n_variables):
@@ -141,7 +147,7 @@ class RankedRows:
         heap, changed = self._heap, self._changed
         while heap:
             key, first, second, owner, since = heap[0]
-            row = self._rows.get(owner)
+            row = self.rows.get(owner)
             if row is None or changed[owner] != since:
                 heapq.heappop(heap)
                 continue
@@ -159,14 +165,14 @@ class RankedRows:
 
     def next_of(self, owner: int, count: int) -> IntArray:
         """Others of the next pairs that a row remembers, the one it shows first."""
-        row = self._rows[owner]
+        row = self.rows[owner]
         others = row.others[row.at : row.at + count]
         return np.asarray(others[self._changes[others] < self._changes[owner]])
 
     def drop(self) -> None:
         """Drop the pair shown last until one of its blocks changes."""
         owner = heapq.heappop(self._heap)[3]
-        row = self._rows[owner]
+        row = self.rows[owner]
         shown = slice(row.at, row.at + 1)
         row.drop(row.keys[shown], row.others[shown])
         row.at += 1
@@ -174,8 +180,8 @@ class RankedRows:
 
     def merged(self, block: int, other: int) -> None:
         """Take note that ``other`` went into ``block``, whose pairs are all new."""
-        self._rows.pop(other, None)
-        self._rows.pop(block, None)
+        self.rows.pop(other, None)
+        self.rows.pop(block, None)
         self._changed[other] = self._changes[other] = GONE
         self._changed[block] = self._changes[block] = self._now
         self._now += 1
@@ -195,7 +201,7 @@ class RankedRows:
 
     def _show(self, block: int, row: Row) -> None:
         """Put the next pair of a row on the heap, or how far it reaches."""
-        self._rows[block] = row
+        self.rows[block] = row
         changed, since = self._changed, self._changed[block]
         others = row.others
         while row.at < others.size:
@@ -206,7 +212,7 @@ class RankedRows:
                 return
             row.at += 1
         if row.whole:
-            del self._rows[block]
+            del self.rows[block]
         else:
             heapq.heappush(self._heap, (row.reach, -1, -1, block, since))
 
@@ -247,7 +253,17 @@ class RankedPairs:
 
     def peek(self, count: int) -> tuple[IntArray, IntArray]:
         """Return the next pairs; none when all have been dropped."""
-        at = self._next_unchanged(count)
+        found: list[IntArray] = []
+        missing, start = count, self._head
+        while missing > 0 and start < self._first_list.size:
+            window = self._first_list[start : start + 4 * count]
+            holds = ~(self._changed[window["first"]] | self._changed[window["second"]])
+            found.append(start + np.flatnonzero(holds)[:missing])
+            missing -= found[-1].size
+            start += window.size
+        # Positions in the first list of the next pairs whose blocks are as they were.
+        at = np.concatenate(found) if found else np.empty(0, dtype=np.intp)
+        self._head = int(at[0]) if at.size else self._first_list.size
         later = self._later_list[:count]
         both = np.concatenate((self._first_list[at], later))
         order = np.lexsort((both["second"], both["first"], -both["strength"]))[:count]
@@ -281,20 +297,6 @@ class RankedPairs:
         if (later["strength"][beside] == later["strength"][beside + 1]).any():
             later = _strongest_first(later["strength"], later["first"], later["second"])
         self._later_list = later
-
-    def _next_unchanged(self, count: int) -> IntArray:
-        """Positions in the first list of the next pairs whose blocks are as they were."""
-        found: list[IntArray] = []
-        missing, start = count, self._head
-        while missing > 0 and start < self._first_list.size:
-            window = self._first_list[start : start + 4 * count]
-            holds = ~(self._changed[window["first"]] | self._changed[window["second"]])
-            found.append(start + np.flatnonzero(holds)[:missing])
-            missing -= found[-1].size
-            start += window.size
-        at = np.concatenate(found) if found else np.empty(0, dtype=np.intp)
-        self._head = int(at[0]) if at.size else self._first_list.size
-        return at
 
 
 def _strongest_first(strength: FloatArray, first: IntArray, second: IntArray) -> AnyArray:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -74,9 +74,13 @@ class Scan:
         that ``begin`` it, the first ``n_joined`` of which no limit undoes.
         """
         with progress.searching("scan") as (_, is_own):
-            judge = Judge(space, criterion, max_loss + tolerance, min_correlation, separation)
+            limit = max_loss + tolerance
+            judge = Judge(space, criterion, limit, min_correlation, separation, neighbours)
             try:
-                judge.begin(begin, n_joined, neighbours)
+                for block, other, known in begin:  # settled, the first of them whatever they cost
+                    loss = judge.loss(block, other) if np.isnan(known) else known
+                    judge.merge(block, other, loss, neighbours)
+                judge.ledger.n_joined = n_joined
                 history = self.search(judge, order, neighbours)
             except progress.Stopped as stop:
                 history = stop.ledger.close(complete=False)
@@ -90,25 +94,100 @@ class Scan:
         return history
 
 
-def _best_first(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
-    """Merge the two blocks of smallest loss, again and again; the order given plays no part."""
+def _take_pairs(
+    judge: Judge, order: IntArray, neighbours: Neighbours | None, *, by_loss: bool
+) -> MergeHistory:
+    """Merge the pair that comes first, again and again; the order given plays no part.
+
+    By loss the two blocks whose merge costs least; by correlation the most correlated that are
+    accepted: a refusal stands until one of the two changes.
+    """
     if not judge.space.merge_is_local:
-        return _best_first_afresh(judge, neighbours)
+        return (_take_afresh if by_loss else _go_down_a_list)(judge, neighbours)
     if neighbours is None and judge.ranked is not None:
-        return merge_ranked(judge, judge.ranked, by_loss=True)
-    return _merge_first(judge, neighbours, by_loss=True)
+        return merge_ranked(judge, judge.ranked, by_loss=by_loss)
+    return _take_by_rows(judge, neighbours, by_loss=by_loss)
 
 
-def _correlation(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
-    """Ask the most correlated two blocks first; a refusal stands until one of them changes."""
-    if not judge.space.merge_is_local:
-        return _ask_ranked(judge, neighbours)
-    if neighbours is None and judge.ranked is not None:
-        return merge_ranked(judge, judge.ranked, by_loss=False)
-    has_directions = judge.separation is None and hasattr(judge.space, "directions")
-    if neighbours is not None or has_directions:
-        return _ask_strongest(judge, neighbours)
-    return _merge_first(judge, None, by_loss=False)
+def _take_by_rows(judge: Judge, neighbours: Neighbours | None, *, by_loss: bool) -> MergeHistory:
+    """Judge whole rows of pairs at once, before their turn comes.
+
+    But by correlation no pair, or nearly, where a question costs more than a correlation.
+    """
+    space, ledger = judge.space, judge.ledger
+    directions = None
+    if not by_loss and neighbours is None and judge.separation is None and space.directions:
+        directions = Directions(space.directions)
+    in_turn = not by_loss and (neighbours is not None or directions is not None)
+
+    def keys(block: int | IntArray, others: IntArray) -> FloatArray:
+        if in_turn:
+            if directions is None:
+                strength = to_rounding(space.correlation(block, others))
+            else:
+                strength = directions.correlation(cast("int", block), others)
+            return np.where(strength >= judge.min_correlation, -strength, np.inf)
+        ledger.n_comparisons += others.size
+        losses = judge.all_losses(block, others)
+        if by_loss:
+            return losses
+        # A refused pair stays refused while its blocks stand, so the strongest of the others is
+        # the next merge.
+        accepted = judge.accepts(losses)
+        ledger.refuse(cast("int", block), others[~accepted], losses[~accepted])
+        return np.where(accepted, -space.correlation(block, others), np.inf)
+
+    def admits(block: int | IntArray, others: IntArray) -> BoolArray:
+        losses = judge.all_losses(block, others)
+        accepted = judge.accepts(losses)
+        refused = np.flatnonzero(~accepted)
+        ledger.n_comparisons += refused.size
+        mine = np.broadcast_to(block, others.shape)[refused]
+        ledger.refuse_pairs(mine, others[refused], losses[refused])
+        return accepted
+
+    def first_keys(block: IntArray, others: IntArray) -> FloatArray:
+        # The edges of a graph are asked all at once at the start: most will have their turn, and
+        # many at a time they cost little. Later rows are those of blocks that grow, and grow long.
+        if in_turn:
+            return np.where(admits(block, others), keys(block, others), np.inf)
+        return keys(block, others)
+
+    def ask(pair: Pair) -> float | None:
+        """Several pairs that a row will show next cost little more than one.
+
+        One pair of a block that has just merged, then twice as many each time all are refused.
+        """
+        if not in_turn:
+            return judge.loss(pair.first, pair.second)
+        owner, row = pair.owner, pairs.rows[pair.owner]
+        other = pair.first if pair.second == owner else pair.second
+        if other not in row.known:
+            others = pairs.next_of(owner, row.ahead)
+            losses = judge.all_losses(owner, others)
+            row.known.update(zip(others.tolist(), losses.tolist(), strict=True))
+            if neighbours is not None:  # without a graph rows are told ahead by what they drop
+                row.ahead = min(2 * row.ahead, MOST_AHEAD)
+        ledger.n_comparisons += 1
+        if (loss := row.known[other]) <= judge.limit and loss < np.inf:
+            return loss
+        ledger.refuse_pairs(np.array([pair.first]), np.array([pair.second]), np.array([loss]))
+        return None
+
+    rows = told = None
+    if neighbours is not None:
+        edges = keys_of_edges(neighbours, first_keys)
+        if (history := taken_by_kernel(judge, edges, by_loss=by_loss)) is not None:
+            return history
+        rows = rows_of(edges)
+    elif directions is not None:
+        rows, told = directions.first_rows(judge.min_correlation), directions.merged
+    pairs = RankedRows(space.n_variables, keys, neighbours, rows, admits if in_turn else None)
+    _in_turn(judge, pairs, neighbours, None if by_loss else ask, told)
+    if directions is not None:
+        # Everybody left has refused everybody else, when asked: too many to be asked again.
+        return ledger.close()
+    return refuse_the_rest(judge, None if neighbours is None else neighbours.edges())
 
 
 def _grow_groups(
@@ -121,7 +200,7 @@ def _grow_groups(
     become neighbours only later and leave a connected group in pieces.
     """
     restart = restart or neighbours is not None
-    space = judge.space
+    space, ledger = judge.space, judge.ledger
     order = np.asarray(order, dtype=np.intp)
     if neighbours is None and judge.asks_everybody:
         history: MergeHistory | None = backend.grow(
@@ -132,31 +211,31 @@ def _grow_groups(
     rank = np.empty(order.size, dtype=np.intp)
     rank[order] = np.arange(order.size)
     free = np.ones(order.size, dtype=bool)
-    by_runs = space.foresees and neighbours is None and judge.asks_everybody
     for seed in order:
         if not free[seed]:
             continue
-        block, n_merges = int(seed), judge.ledger.n_merges
+        block, n_merges = int(seed), ledger.n_merges
         free[block] = False
         queue = _queue(block, order[rank[block] + 1 :], free, rank, neighbours)
         space.expect(np.concatenate(([block], queue[:256])), queue)
-        if by_runs:
-            free[_grow_by_runs(judge, space, block, queue, restart=restart)] = False
-        else:
-            _grow_by_steps(judge, block, queue, (order, free, rank), neighbours, restart=restart)
+        _grow(judge, block, queue, (order, free, rank), neighbours, restart=restart)
         space.retire(block)
         # Few candidates are asked at first where the last block merged, twice as many where not.
-        merged = judge.ledger.n_merges > n_merges
+        merged = ledger.n_merges > n_merges
         judge.width = FIRST_CHUNK if merged else min(2 * judge.width, LARGEST_CHUNK)
-    return judge.ledger.close()
+    return ledger.close()
 
 
 best_first = Scan(
-    "best-first", _best_first, "the pair of smallest loss first", nested=True, has_auto=True
+    "best-first",
+    partial(_take_pairs, by_loss=True),
+    "the pair of smallest loss first",
+    nested=True,
+    has_auto=True,
 )
 correlation = Scan(
     "correlation",
-    _correlation,
+    partial(_take_pairs, by_loss=False),
     "the most correlated pair first",
     has_auto=True,
     by_correlation=True,
@@ -183,57 +262,58 @@ stay = Scan(
 SCANS: dict[str, Scan] = {scan.name: scan for scan in (best_first, correlation, grow, restart)}
 
 
-def _grow_by_runs(
-    judge: Judge, space: MergeSpace, block: int, queue: IntArray, *, restart: bool
-) -> IntArray:
-    """Grow one block by runs of predicted merges, each verified before it is made.
-
-    Nothing here changes a decision: it is the loop of ``_grow_by_steps`` with the arithmetic of
-    many steps done at once. Takes a queue of free variables and returns those that joined.
+def _grow(
+    judge: Judge,
+    block: int,
+    queue: IntArray,
+    variables: tuple[IntArray, BoolArray, IntArray],
+    neighbours: Neighbours | None,
+    *,
+    restart: bool,
+) -> None:
+    """Grow one block, a merge at a time or by runs of predicted merges, where a space foresees.
 
     Prediction: the candidates that are acceptable now will be taken in their order. The space
     answers for all the states of that run at once, and the run is cut at the first state in which
     the scan would have done otherwise; so the decisions are those of one step at a time.
     """
-    ledger = judge.ledger
-    members: list[IntArray] = []
-    start, width, length = 0, judge.width, FIRST_RUN
+    space, ledger = judge.space, judge.ledger
+    order, free, rank = variables
+    by_runs = space.foresees and neighbours is None and judge.asks_everybody
+    shortest, longest = (FIRST_RUN, LONGEST_RUN) if by_runs else (1, 1)
+    start, width, length = 0, judge.width, shortest
     while (hit := judge.first_acceptable(block, queue[start:], width)) is not None:
         loss, positions = hit
         predicted = start + positions[:length]
-        taken, losses = _verified_run(judge, space, block, queue, predicted, restart=restart)
-        came_true = taken.size >= predicted.size
-        width = min(WIDEST_RUN, 2 * width) if came_true else FIRST_CHUNK
-        length = min(LONGEST_RUN, 2 * length) if came_true else FIRST_RUN
+        taken, losses = _verified_run(judge, block, queue, predicted, restart=restart)
+        if by_runs:
+            came_true = taken.size >= predicted.size
+            width = min(WIDEST_RUN, 2 * width) if came_true else FIRST_CHUNK
+            length = min(longest, 2 * length) if came_true else shortest
         run = queue[taken]
-        space.absorb(block, run)
-        for other, its_loss in zip(run.tolist(), [loss, *losses], strict=True):
-            ledger.accept(block, other, its_loss)
-        if restart:
-            ledger.forget_refusals(block)
-        members.append(run)
+        if run.size == 1:
+            judge.merge(block, int(run[0]), loss, neighbours, forget=restart)
+        else:
+            space.absorb(block, run)
+            for other, its_loss in zip(run.tolist(), [loss, *losses], strict=True):
+                ledger.accept(block, other, its_loss, forget=restart)
+        free[run] = False
         start = 0 if restart else int(taken[-1]) + 1 - taken.size
-        left = np.ones(queue.size, dtype=bool)
-        left[taken] = False
-        queue = queue[left]
-    return np.concatenate(members) if members else queue[:0]
+        if neighbours is not None:
+            queue = _queue(block, order, free, rank, neighbours)
+        else:
+            queue = np.delete(queue, taken)
 
 
 def _verified_run(
-    judge: Judge,
-    space: MergeSpace,
-    block: int,
-    queue: IntArray,
-    predicted: IntArray,
-    *,
-    restart: bool,
+    judge: Judge, block: int, queue: IntArray, predicted: IntArray, *, restart: bool
 ) -> tuple[IntArray, list[float]]:
     """Positions in the queue that the scan takes in turn, and the losses of all but the first."""
     if predicted.size == 1:
         return predicted, []
     first = 0 if restart else int(predicted[0]) + 1
     columns = np.arange(first, int(predicted[-1]) + 1)
-    evidence = space.foresee(block, queue[predicted], queue[columns])
+    evidence = judge.space.foresee(block, queue[predicted], queue[columns])
     losses = np.asarray(judge.criterion.loss(evidence))[1:]
     # State k has absorbed the first k+1 predicted; a single pass has also gone beyond them.
     if restart:
@@ -263,33 +343,6 @@ def _verified_run(
     return taken, losses[np.arange(states), hits].tolist()
 
 
-def _grow_by_steps(
-    judge: Judge,
-    block: int,
-    queue: IntArray,
-    variables: tuple[IntArray, BoolArray, IntArray],
-    neighbours: Neighbours | None,
-    *,
-    restart: bool,
-) -> None:
-    """Grow one block, a merge at a time."""
-    order, free, rank = variables
-    start = 0
-    while (hit := judge.first_acceptable(block, queue[start:])) is not None:
-        loss, positions = hit
-        position = start + int(positions[0])
-        other = int(queue[position])
-        judge.merge(block, other, loss, neighbours)
-        free[other] = False
-        if neighbours is not None:
-            queue = _queue(block, order, free, rank, neighbours)
-        else:
-            queue = np.concatenate((queue[:position], queue[position + 1 :]))
-        start = 0 if restart else position
-        if restart:
-            judge.ledger.forget_refusals(block)
-
-
 def _queue(
     block: int, order: IntArray, free: BoolArray, rank: IntArray, neighbours: Neighbours | None
 ) -> IntArray:
@@ -301,144 +354,59 @@ def _queue(
     return near[np.argsort(rank[near])]
 
 
-def _merge_first(judge: Judge, neighbours: Neighbours | None, *, by_loss: bool) -> MergeHistory:
-    """Merge the pair of smallest loss, or the strongest of those that are accepted, in turn.
-
-    Whole rows are judged at once. A refused pair stays refused while its blocks stand, so the
-    strongest of the others is the next merge of a scan that asks the strongest first.
-    """
-    ledger = judge.ledger
-
-    def keys(block: int | IntArray, others: IntArray) -> FloatArray:
-        ledger.n_comparisons += others.size
-        losses = judge.all_losses(block, others)
-        if by_loss:
-            return losses
-        accepted = judge.accepts(losses)
-        ledger.refuse(cast("int", block), others[~accepted], losses[~accepted])
-        return np.where(accepted, -judge.space.correlation(block, others), np.inf)
-
-    rows = None
-    if neighbours is not None:
-        edges = keys_of_edges(neighbours, keys)
-        if (history := taken_by_kernel(judge, edges, by_loss=by_loss)) is not None:
-            return history
-        rows = rows_of(edges)
-    pairs = RankedRows(judge.space.n_variables, keys, neighbours, rows)
-    _merge_in_turn(judge, pairs, neighbours, by_loss=by_loss)
-    return refuse_the_rest(judge, None if neighbours is None else neighbours.edges())
-
-
-def _merge_in_turn(
-    judge: Judge, pairs: RankedRows, neighbours: Neighbours | None, *, by_loss: bool
+def _in_turn(
+    judge: Judge,
+    pairs: RankedRows,
+    neighbours: Neighbours | None,
+    ask: Callable[[Pair], float | None] | None = None,
+    told: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Merge the first pair while there is one, or while its key, the loss, is accepted."""
-    while (pair := pairs.smallest()) is not None:
-        block, other, loss = pair.first, pair.second, pair.key
-        if not by_loss:
-            loss = float(judge.losses(block, np.array([other]))[0])
-        elif not loss <= judge.limit:
-            break
-        if not judge.may_still_meet(block, other):
-            pairs.drop()
-            continue
-        judge.merge(block, other, loss, neighbours)
-        judge.ledger.forget_refusals(block)
-        pairs.merged(block, other)
+    """Merge the first pair while there is one.
 
-
-def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
-    """Ask no pair before its turn comes, or nearly: a question costs more than a correlation.
-
-    The edges of a graph are asked all at once at the start: most will have their turn, and many at
-    a time they cost little. Later rows are those of blocks that grow, and grow long.
+    ``ask`` says what it costs, None if it is refused; without it that is its key. ``told`` hears of
+    each merge before new pairs are looked for.
     """
-    space, ledger = judge.space, judge.ledger
-    directions = None if neighbours is not None else Directions(cast("Any", space).directions)
-
-    def keys(block: int | IntArray, others: IntArray) -> FloatArray:
-        if directions is None:
-            strength = to_rounding(space.correlation(block, others))
-        else:
-            strength = directions.correlation(cast("int", block), others)
-        return np.where(strength >= judge.min_correlation, -strength, np.inf)
-
-    def admits(block: int | IntArray, others: IntArray) -> BoolArray:
-        losses = judge.all_losses(block, others)
-        accepted = judge.accepts(losses)
-        refused = np.flatnonzero(~accepted)
-        ledger.n_comparisons += refused.size
-        first = np.broadcast_to(block, others.shape)
-        ledger.refuse_pairs(first[refused], others[refused], losses[refused])
-        return accepted
-
-    def first_keys(block: IntArray, others: IntArray) -> FloatArray:
-        return np.where(admits(block, others), keys(block, others), np.inf)
-
-    if neighbours is not None:
-        edges = keys_of_edges(neighbours, first_keys)
-        if (history := taken_by_kernel(judge, edges, by_loss=False)) is not None:
-            return history
-        rows = rows_of(edges)
-    else:
-        rows = cast("Directions", directions).first_rows(judge.min_correlation)
-    pairs = RankedRows(space.n_variables, keys, neighbours, rows, admits)
-    # Without a graph rows are told ahead by what they drop.
-    ahead = None if neighbours is None else AskedAhead(judge, pairs)
     while (pair := pairs.smallest()) is not None:
         block, other = pair.first, pair.second
-        if not judge.may_still_meet(block, other):
+        if ask is None and not pair.key <= judge.limit:
+            break
+        loss, apart = None, judge.separation
+        # Others have merged since the two were asked.
+        if apart is None or apart.allows(block, np.array([other]))[0]:
+            loss = pair.key if ask is None else ask(pair)
+        if loss is None:
             pairs.drop()
             continue
-        loss = ahead.loss(pair) if ahead else judge.all_losses(block, np.array([other]))
-        ledger.n_comparisons += 1
-        if not judge.accepts(loss)[0]:
-            ledger.refuse_pairs(np.array([block]), np.array([other]), loss)
-            pairs.drop()
-            continue
-        judge.merge(block, other, float(loss[0]), neighbours)
-        ledger.forget_refusals(block)
-        if directions is not None:
-            directions.merged(block, other)
-        if ahead is not None:
-            ahead.merged(block, other)
+        judge.merge(block, other, loss, neighbours)
+        if told is not None:
+            told(block, other)
         pairs.merged(block, other)
-    if neighbours is not None:
-        return refuse_the_rest(judge, neighbours.edges())
-    # Everybody left has refused everybody else, when asked: too many to be asked again.
-    return ledger.close()
 
 
-def _best_first_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
+def _take_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     """Ask every pair again after every merge, because every answer has changed."""
-    ledger = judge.ledger
-    alive = np.flatnonzero(judge.left)
+    ledger, alive = judge.ledger, np.flatnonzero(judge.left)
     while True:
-        best: tuple[float, int, int] | None = None
-        rows: list[tuple[int, IntArray, FloatArray]] = []
-        for block in map(int, alive):
+        nobody = alive[:0]
+        rows = [(nobody, nobody, np.empty(0))]
+        for block in alive.tolist():
             others = alive if neighbours is None else neighbours.of(block)
             others = others[others > block]
-            if not others.size:
-                continue
-            losses = judge.all_losses(block, others)
-            ledger.n_comparisons += others.size
-            rows.append((block, others, losses))
-            nearest = int(np.argmin(losses))
-            if losses[nearest] < np.inf and (best is None or losses[nearest] < best[0]):
-                best = (float(losses[nearest]), block, int(others[nearest]))
-        if best is None or not best[0] <= judge.limit:
-            break
-        loss, block, other = best
-        judge.merge(block, other, loss, neighbours)
-        alive = alive[alive != other]
-    for block, others, losses in rows:
-        ledger.refuse_pairs(np.full(others.size, block), others, losses)
-    return ledger.close()
+            if others.size:
+                losses = judge.all_losses(block, others)
+                rows.append((np.full(others.size, block), others, losses))
+        first, second, losses = map(np.concatenate, zip(*rows, strict=True))
+        ledger.n_comparisons += losses.size
+        best = int(losses.argmin()) if losses.size else 0
+        if not judge.accepts(losses[best : best + 1]).any():
+            ledger.refuse_pairs(first, second, losses)
+            return ledger.close()
+        judge.merge(int(first[best]), int(second[best]), float(losses[best]), neighbours)
+        alive = alive[alive != second[best]]
 
 
-def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
-    """Go down the list of pairs, a few at a time, and mend it after each merge."""
+def _go_down_a_list(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
+    """Go down the list of pairs by correlation, a few at a time, and mend it after each merge."""
     space, ledger = judge.space, judge.ledger
     alive = judge.left
 
@@ -461,7 +429,7 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     while True:
         first, second = pairs.peek(chunk)
         if not first.size:
-            break
+            return ledger.close()
         losses = judge.losses(first, second)
         accepted = losses <= judge.limit
         hit = int(accepted.argmax())
@@ -474,10 +442,8 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         if found:
             block, other = int(first[hit]), int(second[hit])
             judge.merge(block, other, float(losses[hit]), neighbours)
-            ledger.forget_refusals(block)
             alive[other] = False
             pairs.merged(block, other, *partners(block))
-    return ledger.close()
 
 
 def merge_ranked(judge: Judge, ranked: RankedQuestions, *, by_loss: bool) -> MergeHistory:
@@ -501,11 +467,12 @@ def merge_ranked(judge: Judge, ranked: RankedQuestions, *, by_loss: bool) -> Mer
             yield block, first
 
     pairs = RankedRows(judge.space.n_variables, judge.losses, None, first_rows(), find=row)
-    _merge_in_turn(judge, pairs, None, by_loss=by_loss)
-    refused, refused_loss = ledger.refusals()
+    _in_turn(
+        judge, pairs, None, None if by_loss else lambda pair: judge.loss(pair.first, pair.second)
+    )
     blocks, others, losses = ranked.refusals()
-    refused_loss[blocks] = losses
-    refused[blocks] = np.where(losses < np.inf, others, -1)
+    ledger.refused_loss[blocks] = losses
+    ledger.refused[blocks] = np.where(losses < np.inf, others, -1)
     ledger.best_refused = min(ranked.best_refused, float(losses.min(initial=np.inf)))
     return ledger.close()
 
@@ -515,8 +482,7 @@ def refuse_the_rest(judge: Judge, edges: tuple[IntArray, IntArray] | None) -> Me
     ledger = judge.ledger
     gone = [other for _, other, _, _ in ledger.merges]
     left = np.setdiff1d(np.arange(ledger.n_variables), gone)
-    for leader in left.tolist():
-        ledger.forget_refusals(leader)
+    ledger.refused[left], ledger.refused_loss[left] = -1, np.inf
     if edges is not None:
         for chunk in _slices(edges[0].size):
             first, second = edges[0][chunk], edges[1][chunk]
@@ -568,6 +534,7 @@ def taken_by_kernel(judge: Judge, edges: Edges, *, by_loss: bool) -> MergeHistor
         judge.criterion,
         judge.ledger,
         edges,
+        n_pairs=judge.n_pairs,
         limit=judge.limit,
         min_correlation=judge.min_correlation,
         by_loss=by_loss,
@@ -577,35 +544,3 @@ def taken_by_kernel(judge: Judge, edges: Edges, *, by_loss: bool) -> MergeHistor
 
 def _slices(count: int) -> Iterator[slice]:
     return (slice(k, k + LARGEST_CHUNK) for k in range(0, count, LARGEST_CHUNK))
-
-
-class AskedAhead:
-    """Losses of the pairs that a row will show next, asked several at a time.
-
-    A question by itself costs as much as ten together. Rows of blocks that have just merged are
-    asked one pair first, then twice as many each time they refuse all that was asked.
-    """
-
-    def __init__(self, judge: Judge, pairs: RankedRows) -> None:
-        self._judge, self._pairs = judge, pairs
-        self._known: dict[int, dict[int, float]] = {}
-        self._width: dict[int, int] = {}
-
-    def loss(self, pair: Pair) -> FloatArray:
-        """Loss of the pair shown now: it stands as long as neither of its blocks changes."""
-        owner = pair.owner
-        other = pair.first if pair.second == owner else pair.second
-        known = self._known.setdefault(owner, {})
-        if other not in known:
-            width = self._width.get(owner, 1)
-            others = self._pairs.next_of(owner, width)
-            losses = self._judge.all_losses(owner, others)
-            known.update(zip(others.tolist(), losses.tolist(), strict=True))
-            self._width[owner] = min(2 * width, MOST_AHEAD)
-        return np.array([known[other]])
-
-    def merged(self, block: int, other: int) -> None:
-        """Forget what changed."""
-        for changed in (block, other):
-            self._known.pop(changed, None)
-            self._width.pop(changed, None)

@@ -93,22 +93,6 @@ class Series:
         layout = np.asarray(layout)
         n_rows, n_columns = X.shape
         n_tasks, n_slots = layout.shape
-        if Y.shape != (n_rows, n_tasks):
-            raise ValueError(
-                f"Y has shape {Y.shape}, but X has {n_rows} rows and the layout {n_tasks} tasks: "
-                f"Y must have shape {(n_rows, n_tasks)}."
-            )
-        if layout.size and not (layout.min() >= NO_COLUMN and layout.max() < n_columns):
-            raise ValueError(
-                f"The layout names columns {layout.min()} to {layout.max()}, but X has "
-                f"{n_columns}: use 0 to {n_columns - 1}, or {NO_COLUMN} for a slot that a task "
-                "does not have."
-            )
-        if weights is not None and np.shape(weights) != (n_rows,):
-            raise ValueError(
-                f"The weights have shape {np.shape(weights)}, but X has {n_rows} rows: give one "
-                "weight a row."
-            )
         values = np.empty((n_tasks, n_slots + 1, n_rows))
         has = layout != NO_COLUMN
         for part in _chunks(values):
@@ -187,8 +171,6 @@ class Series:
         that its own units give the constant back. The mean is taken in two sweeps, the second about
         the first, so that a large offset costs no digits. With ``overwrite`` the array is changed.
         """
-        if scale not in SCALES:
-            raise ValueError(f"scale is {scale!r}: use one of {', '.join(map(repr, SCALES))}.")
         shape = self.values.shape[:2]
         offsets, scales = np.zeros(shape), np.ones(shape)
         if scale == "none":
@@ -281,9 +263,6 @@ class Series:
         values = np.full((*known.shape, rows.shape[0]), np.nan)
         values[known] = rows.T
         return replace(self, values=values, weights=weights, counts=counts, confounds=None)
-
-
-SCALES = ("standard", "center", "none")
 
 
 def centre(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -197,7 +197,9 @@ def moments_of(gram: FloatArray, n_rows: FloatArray, n_levels: FloatArray) -> Ro
     return RowMoments(gram[:, :-1, :-1], gram[:, :-1, -1], gram[:, -1, -1], n_rows, n_levels)
 
 
-def replace(found: Judged, at: IntArray | slice, better: Judged) -> None:
+def replace(
+    found: tuple[FloatArray, ...], at: IntArray | slice, better: tuple[FloatArray, ...]
+) -> None:
     """Put some answers in the place of others."""
     for old, new in zip(found, better, strict=True):
         old[at] = new

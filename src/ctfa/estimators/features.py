@@ -19,7 +19,7 @@ from ctfa.core.gram import DenseGram
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.spaces.features import FeatureSpace, Fold, FoldedFeatureSpace, column_gram
+from ctfa.core.spaces.features import FeatureSpace, Fold, column_gram
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.types import FloatArray
 from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, whole
@@ -259,11 +259,11 @@ def pose_features(
         space: MergeSpace
         if folds is not None:
             check.require_judges([target[fold.test] for fold in folds], name)
-            space = FoldedFeatureSpace(folds, target, gram)
+            space = FeatureSpace.on_folds(folds, target, gram)
         else:
             centred = sample.design.centre(target[:, None])
             if factored.ridge is None:
-                space = FeatureSpace(sample.design, centred[:, 0], gram)
+                space = FeatureSpace.of(sample.design, centred[:, 0], gram)
             else:
                 ridge = factored.ridge.chosen_for(centred)
                 space = FeatureSpace.penalised(ridge, centred[:, 0], gram)

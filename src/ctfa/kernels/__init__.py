@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
+import os
 import sys
+import threading
 from functools import cache, partial
 from typing import Any
 
 from ctfa.core.backend import BACKENDS, Backend, Questions, named
 from ctfa.core.criteria import Loss, criterion_of
-from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.spaces.features import FeatureSpace, FoldedFeatureSpace
+from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
-from ctfa.kernels.array_rows import ArrayQuestions, PlainQuestions
+from ctfa.kernels.array_rows import ArrayQuestions
 from ctfa.kernels.devices import NAMESPACES, Device, has_library
 
 __all__ = ["ask_device", "grow", "on_graph", "questions"]
@@ -33,16 +35,20 @@ __all__ = ["ask_device", "grow", "on_graph", "questions"]
 #: What kernels do for which spaces, by exact type: a subclass may answer differently. Each with its
 #: module and the numbers of variables for which it pays. Fewer are done in a few milliseconds
 #: without, and numba takes 0.3 s to import; of more features, products of matrices beat updates one
-#: by one. Turns on a graph take longest to compile; a few hundred tasks are done in less.
+#: by one.
 KERNELS: dict[tuple[str, type], tuple[str, range]] = {
     ("grow", TargetSpace): ("targets", range(50, 5_001)),
     ("grow", FeatureSpace): ("features", range(50, 401)),
-    ("grow", FoldedFeatureSpace): ("features", range(50, 401)),
     ("questions", PairedSpace): ("paired", range(100, sys.maxsize)),
     ("questions", PooledSpace): ("pooled", range(100, sys.maxsize)),
     ("on_graph", PairedSpace): ("paired", range(500, sys.maxsize)),
 }
 
+
+#: Seconds that numpy takes to ask about a pair and to merge, roughly.
+SECONDS_A_PAIR = 3e-5
+#: Work for so many seconds waits for a kernel that is being compiled, as long as it would take.
+WORTH_WAITING = 1.0
 
 #: Whether numba is installed; does not import it.
 has_numba = partial(has_library, "numba")
@@ -61,11 +67,49 @@ def kernel_of(module: str) -> Any:
         return error
 
 
-def _run(what: str, space: MergeSpace, *given: Any, where_it_pays: bool, **options: Any) -> Any:
+@cache
+def in_background(module: str) -> threading.Thread:
+    """A thread that compiles the questions of a kernel, or finds them compiled.
+
+    That takes seconds, once on a machine, and many fits are done in less: numpy answers meanwhile.
+    """
+    thread = threading.Thread(target=_warm_up, args=(module,), name=f"ctfa compiles {module}")
+    if hasattr(os, "register_at_fork"):  # a child must not inherit a compiler that is locked
+        os.register_at_fork(before=lambda: thread.join() if thread.is_alive() else None)
+    thread.start()
+    return thread
+
+
+def _warm_up(module: str) -> None:
+    kernel = kernel_of(module)
+    if not isinstance(kernel, ImportError):
+        kernel.warm_up()
+
+
+def _is_ready(module: str, seconds: float) -> bool:
+    """Whether a kernel is compiled, or soon will be beside so much work."""
+    thread = in_background(module)
+    if seconds > WORTH_WAITING:
+        thread.join(min(seconds, threading.TIMEOUT_MAX))
+    return not thread.is_alive()
+
+
+def _run(
+    what: str,
+    space: Any,
+    *given: Any,
+    where_it_pays: bool,
+    n_pairs: float = math.inf,
+    **options: Any,
+) -> Any:
     """Have a kernel do it; None where there is none, or none that pays."""
     module, pays = KERNELS.get((what, type(space)), (None, range(0)))
     if module is None or (where_it_pays and space.n_variables not in pays):
         return None
+    if what != "grow" and where_it_pays:
+        known = criterion_of(given[0]).kernel is not None and space.start() is not None
+        if not (known and _is_ready(module, n_pairs * SECONDS_A_PAIR)):
+            return None
     kernel = kernel_of(module)
     if not isinstance(kernel, ImportError):
         return getattr(kernel, what)(space, *given, **options)
@@ -78,12 +122,14 @@ def _run(what: str, space: MergeSpace, *given: Any, where_it_pays: bool, **optio
 grow, questions, on_graph = (partial(_run, what) for what in ("grow", "questions", "on_graph"))
 
 
-def ask_device(space: MergeSpace, criterion: Loss, **_: Any) -> Questions | None:
+def ask_device(space: Any, criterion: Loss, **_: Any) -> Questions | None:
     """Take over the questions of a scan, on the device that the backend's name says."""
     if type(space) is not PairedSpace or criterion_of(criterion).kernel != "target_risk":
         return None
+    if space.start() is None:
+        return None
     host = questions(space, criterion, where_it_pays=True) if has_numba() else None
-    return ArrayQuestions(space, host or PlainQuestions(space, criterion), device_of(named()))
+    return ArrayQuestions(space, host or Questions(space, criterion), device_of(named()))
 
 
 @cache

@@ -4,13 +4,13 @@ One block asks everybody at once; of the answers a scan wants only the first few
 come back. What the device left open is asked of the space, and so are questions about few pairs,
 for which the way to a device is too long.
 
-All blocks stand in one table, a column each, so that a merge rewrites one column and every step of
-a factorization goes along memory. The Gram matrix of two blocks' added rows is ``G + G' + C + C.T``
-with ``C`` the products of one's rows with the other's. One product of matrices gives half of that
-for a few blocks with everybody, the Gram matrices being rows like those of samples; a step for each
-row, for all pairs at once, then leads to their last pivots. Where few are asked a device waits for
-launches, not for numbers: steps are as few as can be, and what each would check is checked at the
-end.
+All blocks stand in one table, one column each, so that a merge rewrites one column and every step
+of a factorization goes along memory. The Gram matrix of two blocks' added rows is
+``G + G' + C + C.T`` with ``C`` the products of one's rows with the other's. One product of matrices
+gives half of that for a few blocks with everybody, the Gram matrices being rows like those of
+samples; one step per row, for all pairs at once, then leads to their last pivots. Where few are
+asked a device waits for launches, not for numbers: steps are as few as can be, and what each would
+check is checked at the end.
 
 The identity loses digits where rows cancel, and sums of squares lose them where targets are alike.
 By tighter limits than the space's own such pairs are left open, as not a number, for the space.
@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa.core.backend import Questions
-from ctfa.core.criteria import Loss
 from ctfa.core.judge import LARGEST
 from ctfa.core.rows import Row
 from ctfa.core.spaces.paired import LEAST_NOISE, ROUNDING, TRUSTED_PIVOT, PairedSpace, credit
@@ -33,7 +32,7 @@ from ctfa.kernels.devices import Device
 
 #: Pairs of a row that come back.
 REMEMBERED = 64
-#: Share of columns that may be of blocks that are gone, and where a new shape is compiled anew.
+#: Share of columns that may be of blocks that are gone, and where a new shape is compiled again.
 GONE, GONE_COMPILED = 0.1, 0.6
 #: Others for which a device is asked.
 MANY = 1024
@@ -52,25 +51,14 @@ AT_ONCE = 1 << 28
 SIZE, TOTAL, RESIDUAL, RANK, CLOCK = range(-5, 0)
 
 
-class PlainQuestions:
-    """Losses and merges of a space by itself."""
-
-    def __init__(self, space: PairedSpace, criterion: Loss) -> None:
-        self._space, self._criterion = space, criterion
-        self.merge = space.merge
-
-    def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Loss of merging a block with each of the others, or pair by pair."""
-        return np.asarray(self._criterion(self._space.evidence(block, others)), dtype=float)
-
-
-class ArrayQuestions:
+class ArrayQuestions(Questions):
     """Losses and merges of a space whose blocks also stand on a device, once many are asked."""
 
     def __init__(self, space: PairedSpace, host: Questions, device: Device) -> None:
-        self._space, self._host, self._device = space, host, device
-        n_rows, length = space.blocks()[0].shape[1:]
-        full_rank = bool((space.blocks()[-1] == n_rows - 1).all())
+        super().__init__(space, host.criterion)
+        self._host, self._device = host, device
+        n_rows, length = blocks_of(space)[0].shape[1:]
+        full_rank = bool((blocks_of(space)[-1] == n_rows - 1).all())
         self._shape = Shape(float(space.n_samples), length, n_rows, full_rank)
         # When each block changed last, as ``RankedRows`` counts; infinite for those that are gone.
         self._clock = np.arange(space.n_variables, dtype=float)
@@ -94,13 +82,13 @@ class ArrayQuestions:
         self._host.merge(block, other)
         self._clock[block], self._clock[other] = self._now, np.inf
         self._now += 1.0
-        if self._shape.full_rank and self._space.blocks()[-1][block] < self._shape.n_rows - 1:
+        if self._shape.full_rank and blocks_of(self.space)[-1][block] < self._shape.n_rows - 1:
             self._shape = self._shape._replace(full_rank=False)
             self._compile()
         if self._table is None:
             return
         put, device = self._device.put, self._device
-        column = device.array(column_of(self._space, block, self._clock[block]))
+        column = device.array(column_of(self.space, block, self._clock[block]))
         self._table = put(self._table, (slice(None), int(self._place[block])), column)
         self._table = put(self._table, (CLOCK, int(self._place[other])), np.inf)
         self._n_gone += 1
@@ -160,7 +148,7 @@ class ArrayQuestions:
         """Bring the blocks to the device."""
         if self._table is not None:
             return
-        self._table = table_of(self._space, self._clock, self._device)
+        self._table = table_of(self.space, self._clock, self._device)
         self._slots = np.arange(self._clock.size)
         self._place = self._slots.copy()
         self._n_gone = 0
@@ -178,7 +166,7 @@ class ArrayQuestions:
         self._compile()
 
     def _compile(self) -> None:
-        """Take the arithmetic anew, for the rank and the limit that hold now."""
+        """Compile the arithmetic again, for the rank and the limit that hold now."""
         self._replay = None
         self._select = self._device.compiled(self._selected)
         self._nearest = self._device.compiled(self._nearest_of)
@@ -191,7 +179,7 @@ class ArrayQuestions:
             yield np.arange(k, min(k + width, stop))
 
     def _asked(self, function: Callable[..., Any], table: Any, places: IntArray) -> AnyArray:
-        """Ask about some places; as many as ever, where another number would be compiled anew."""
+        """Ask about some places; padded, where another number of them would be compiled again."""
         given = places
         if self._device.compiles:
             width = width_of(self._shape.n_rows, table.shape[1])
@@ -301,10 +289,17 @@ class Shape(NamedTuple):
     full_rank: bool  # whether every block has the rank of all inputs
 
 
+def blocks_of(space: PairedSpace) -> tuple[FloatArray, ...]:
+    """Sums, sizes, squares, totals, residuals and ranks; spaces without them are not taken."""
+    blocks = space.start()
+    assert blocks is not None
+    return blocks
+
+
 def table_of(space: PairedSpace, clock: FloatArray, device: Device) -> Any:
     """All blocks of a space: sums by sample and row, Gram matrices, unit matrices, numbers."""
     xp = device.xp
-    sums, size, _, total, residual, rank = space.blocks()
+    sums, size, _, total, residual, rank = blocks_of(space)
     n_blocks, n_rows, length = sums.shape
     rows = device.array(sums)
     gram = xp.matmul(rows, xp.permute_dims(rows, (0, 2, 1)))
@@ -320,7 +315,7 @@ def table_of(space: PairedSpace, clock: FloatArray, device: Device) -> Any:
 
 def column_of(space: PairedSpace, block: int, clock: float) -> FloatArray:
     """A block's column, as it stands now."""
-    sums, size, _, total, residual, rank = space.blocks()
+    sums, size, _, total, residual, rank = blocks_of(space)
     rows = sums[block]
     numbers = size[block], total[block], residual[block], rank[block], clock
     parts = rows.T, rows @ rows.T, np.eye(rows.shape[0])

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import numba
 import numpy as np
 
+from ctfa.core.backend import Questions
 from ctfa.core.criteria import Loss, criterion_of
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray, IntArray
@@ -51,6 +52,43 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
 #: Block and other of each merge, its loss; whom each block refused at the smallest loss, and that
 #: loss; the number of comparisons, and the smallest loss refused.
 Result: TypeAlias = tuple[IntArray, FloatArray, IntArray, FloatArray, int, float]
+
+
+class CompiledQuestions(Questions):
+    """Losses and merges of a space by compiled functions, in arrays that the space owns.
+
+    ``state`` are these arrays and a rule. ``losses(*state, blocks, others)`` gives losses of pairs,
+    not a number where the space has to be asked, and how often that is; ``join(*state, block,
+    other)`` merges two, or changes nothing and says so where the space has to do it.
+    """
+
+    def __init__(
+        self,
+        space: Any,
+        criterion: Loss,
+        losses: Callable[..., tuple[FloatArray, int]],
+        join: Callable[..., bool],
+        state: tuple[Any, ...],
+    ) -> None:
+        super().__init__(space, criterion)
+        self._losses, self._join, self.state = losses, join, state
+
+    def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Loss of merging a block with each of the others, or pair by pair."""
+        others = others.astype(np.int64, copy=False)
+        blocks = np.full(others.size, block, dtype=np.int64)
+        losses, n_doubtful = self._losses(*self.state, blocks, others)
+        if n_doubtful:
+            doubtful = np.isnan(losses)
+            losses[doubtful] = self.of_the_space(blocks[doubtful], others[doubtful])
+        return np.asarray(losses)
+
+    def merge(self, block: int, other: int) -> None:
+        """Merge in the space."""
+        if self._join(*self.state, block, other):
+            self.space.merged(block, other)
+        else:
+            self.space.merge(block, other)
 
 
 def place_of(criterion: Loss, known: tuple[str, ...]) -> int | None:

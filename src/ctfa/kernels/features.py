@@ -15,7 +15,7 @@ import numpy as np
 from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
-from ctfa.core.spaces.features import FeatureSpace, FoldedFeatureSpace
+from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.kernels.compiling import Result, as_history, compiled, place_of, reordered
 
@@ -25,7 +25,7 @@ R2, RISK, MSE, R2_ON_FOLDS = range(4)
 
 
 def grow(
-    space: FeatureSpace | FoldedFeatureSpace,
+    space: FeatureSpace,
     criterion: Loss,
     *,
     limit: float,
@@ -33,23 +33,20 @@ def grow(
     restart: bool,
 ) -> MergeHistory | None:
     """Run the scan; None for a criterion without a kernel, or where a fit lacks full rank."""
-    number = place_of(criterion, CRITERIA)
-    if isinstance(space, FoldedFeatureSpace):
-        number = R2_ON_FOLDS if number == R2 else None
-    start = None if number is None else space.start()
+    number, start = place_of(criterion, CRITERIA), space.start()
     if number is None or start is None:
         return None
-    rule = Rule(
-        number,
-        start.total,
-        start.residual,
-        float(start.dof),
-        float(start.noise),
-        float(space.n_samples),
-        LARGEST,
-    )
+    fits, (n_samples, rank, total, residual, share, (noise, noise_dof)) = start
+    if share is None:
+        share = np.ones(1)
+    elif number == R2:
+        number = R2_ON_FOLDS
+    else:
+        return None
+    dof = n_samples - rank - 1.0
+    rule = Rule(number, total, residual, dof, noise / noise_dof, float(n_samples), LARGEST)
     queue = np.array(order, dtype=np.int64)
-    return as_history(_grow(start[:4], start.share, queue, float(limit), restart, rule))
+    return as_history(_grow(fits, share, queue, float(limit), restart, rule))
 
 
 class Rule(NamedTuple):
@@ -79,7 +76,7 @@ class Fits(NamedTuple):
 
 @compiled
 def _grow(
-    start: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    start: tuple[FloatArray, ...],
     share: FloatArray,
     queue: IntArray,
     limit: float,
@@ -192,7 +189,7 @@ def _rise(fits: Fits, block: int, other: int) -> float:
 
 @compiled
 def _held_out_rise(fits: Fits, block: int, other: int, share: FloatArray) -> float:
-    """Rise of the squared errors, ``t (2 e'error + t |e|^2)`` a fold with ``t = gap / |d|^2``."""
+    """Rise of the squared errors, ``t (2 e'error + t |e|^2)`` per fold, ``t = gap / |d|^2``."""
     rise = 0.0
     for fit in range(share.size):
         gap = fits.coef[fit, block] - fits.coef[fit, other]

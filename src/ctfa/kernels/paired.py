@@ -5,7 +5,7 @@ stays where it is. A question is the Gram matrix of two blocks' added rows and o
 factorization of it. Where that keeps too few digits, by the rules of the space, the space itself is
 asked.
 
-On a graph of neighbours the scan itself is compiled (``GraphScan``). Where groups grow large their
+On a graph of neighbours the scan itself is compiled (``on_graph``). Where groups grow large their
 rows of pairs grow long, and a scan from Python pays more for taking pairs in turn than for asking
 about them. Here the pairs wait on a heap, the neighbours of a block on a linked list, and one call
 takes turn after turn. It comes back when it has worked for a while, so that a search can report and
@@ -15,13 +15,13 @@ answers, and the next call goes on from there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ctfa.core import progress
 from ctfa.core.backend import Edges
-from ctfa.core.criteria import Loss
+from ctfa.core.criteria import Loss, target_risk
 from ctfa.core.history import Ledger
 from ctfa.core.judge import LARGEST
 from ctfa.core.scans import FINEST
@@ -34,7 +34,7 @@ from ctfa.core.spaces.paired import (
     PairedSpace,
 )
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.kernels.compiling import compiled, place_of, reordered
+from ctfa.kernels.compiling import CompiledQuestions, compiled, place_of, reordered
 
 #: The compiled code knows a criterion by its place.
 CRITERIA = ("mse", "corollary", "target_risk")
@@ -78,58 +78,41 @@ class Blocks(NamedTuple):
     rank: FloatArray
 
 
-class PairedQuestions:
-    """Losses and merges of a space; it stays the owner of the blocks, and is changed by merges."""
-
-    def __init__(self, space: PairedSpace, criterion: Loss, number: int) -> None:
-        self._space, self._criterion = space, criterion
-        self.blocks = Blocks(*space.blocks())
-        self.rule = Rule(
-            number,
-            float(space.n_samples),
-            float(space.n_inputs),
-            TRUSTED_PIVOT,
-            CANCELLED,
-            NEARLY_EQUAL,
-            ROUNDING,
-            LEAST_NOISE,
-            float(np.finfo(np.float64).tiny),
-        )
-
-    def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Loss of merging a block with each of the others, or pair by pair."""
-        others = others.astype(np.int64, copy=False)
-        blocks = np.full(others.size, block, dtype=np.int64)
-        losses, n_doubtful = _losses(self.blocks, blocks, others, self.rule)
-        if n_doubtful:
-            doubtful = np.isnan(losses)
-            losses[doubtful] = self.of_the_space(blocks[doubtful], others[doubtful])
-        return np.asarray(losses)
-
-    def of_the_space(self, blocks: IntArray, others: IntArray) -> FloatArray:
-        """Losses of pairs by the space itself."""
-        return np.asarray(self._criterion(self._space.evidence(blocks, others)), dtype=float)
-
-    def merge(self, block: int, other: int) -> None:
-        """Merge in the space."""
-        if join(self.blocks, block, other, self.rule):
-            self._space.merged(block, other)
-        else:
-            self._space.merge(block, other)
-
-
-def questions(space: PairedSpace, criterion: Loss) -> PairedQuestions | None:
-    """Take over the questions; None for a criterion without a kernel."""
-    number = place_of(criterion, CRITERIA)
+def questions(space: PairedSpace, criterion: Loss) -> CompiledQuestions | None:
+    """Take over the questions; None for a criterion or a reading without a kernel."""
+    number, start = place_of(criterion, CRITERIA), space.start()
     # The paper's rule counts the columns that a block was given, which only the space knows.
-    if number is None or (number == MSE and not space.has_all_inputs):
+    if number is None or start is None or (number == MSE and not space.has_all_inputs):
         return None
-    return PairedQuestions(space, criterion, number)
+    rule = Rule(
+        number,
+        float(space.n_samples),
+        float(space.n_inputs),
+        TRUSTED_PIVOT,
+        CANCELLED,
+        NEARLY_EQUAL,
+        ROUNDING,
+        LEAST_NOISE,
+        float(np.finfo(np.float64).tiny),
+    )
+    return CompiledQuestions(space, criterion, _losses, join, (Blocks(*start), rule))
+
+
+def warm_up() -> None:
+    """Compile everything by a small problem, or find it compiled."""
+    inputs = np.random.default_rng(0).normal(size=(4, 8, 2))
+    space, path = PairedSpace.of(inputs, inputs[:, :, 0].T + inputs[:, :, 1].T), np.arange(3)
+    asked = questions(space, target_risk)
+    assert asked is not None
+    edges = path, path + 1, asked.losses(path, path + 1)
+    limits = {"limit": 0.0, "min_correlation": -1.0}
+    on_graph(space, target_risk, Ledger(4), edges, **limits, by_loss=True)
+    asked.merge(0, 1)
 
 
 @compiled
 def _losses(
-    blocks: Blocks, first: IntArray, second: IntArray, rule: Rule
+    blocks: Blocks, rule: Rule, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, int]:
     """Losses of pairs; not a number where the space has to be asked, and how often that is."""
     n_rows, n_samples = blocks.sums.shape[1:]
@@ -142,7 +125,7 @@ def _losses(
 
 
 @compiled
-def join(blocks: Blocks, block: int, other: int, rule: Rule) -> bool:
+def join(blocks: Blocks, rule: Rule, block: int, other: int) -> bool:
     """Merge two blocks; change nothing and say so where Gram matrices have lost too many digits."""
     n_rows, n_samples = blocks.sums.shape[1:]
     rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
@@ -358,22 +341,11 @@ def _gram(rows: FloatArray, gram: FloatArray) -> None:
             gram[last, j] = product
 
 
-class Terms(NamedTuple):
-    """What a scan looks for."""
-
-    by_loss: bool  # nearest first; strongest first if not
-    limit: float
-    lowest: float  # correlation that is asked
-    largest: float
-    finest: float  # ``to_rounding``
-    budget: int
-
-
 class Heap(NamedTuple):
-    """Pairs by key and then by index; those that are no more stay until they come up.
+    """Pairs by key and then by index; those that no longer hold stay until they come up.
 
-    A pair is no more when one of its blocks has changed since. ``changed`` says, for each block,
-    after how many merges it last did.
+    A pair no longer holds when one of its blocks has changed since. ``changed`` says, for each
+    block, after how many merges it last did.
     """
 
     key: FloatArray
@@ -382,9 +354,19 @@ class Heap(NamedTuple):
     size: IntArray  # one number
 
 
-class Graph(NamedTuple):
-    """Lists of neighbours; merging two appends one to the other, walking one clears it up."""
+class Turns(NamedTuple):
+    """A scan under way: what it looks for, lists of neighbours, and what is written down.
 
+    Merging two blocks appends one list to the other, walking one clears it up. The refusals are
+    the ledger's own arrays.
+    """
+
+    by_loss: bool  # nearest first; strongest first if not
+    limit: float
+    lowest: float  # correlation that is asked
+    largest: float
+    finest: float  # ``to_rounding``
+    budget: int
     head: IntArray
     tail: IntArray
     following: IntArray
@@ -393,11 +375,6 @@ class Graph(NamedTuple):
     seen: IntArray  # the walk that met a block last
     changed: IntArray  # merges made when a block changed last
     target: FloatArray  # of each block, side by side: in the sums they are pages apart
-
-
-class Notes(NamedTuple):
-    """What is written down; the refusals are the ledger's own arrays."""
-
     counts: IntArray
     numbers: FloatArray
     merges: IntArray
@@ -406,86 +383,6 @@ class Notes(NamedTuple):
     refused_loss: FloatArray
     near: IntArray  # neighbours of the block that has just changed
     doubtful: IntArray
-
-
-class GraphScan:
-    """A scan under way: arrays that the compiled code goes on with."""
-
-    def __init__(
-        self, asked: PairedQuestions, space: PairedSpace, ledger: Ledger, edges: Edges, terms: Terms
-    ) -> None:
-        self._asked, self._space, self._ledger, self._terms = asked, space, ledger, terms
-        first, second, key = edges
-        n_tasks = space.n_variables
-        self._edges = first, second
-        self._heap = heap_for(first.size)
-        self._graph = _graph_of(asked.blocks.sums[:, -1].copy(), first, second)
-        self._notes = Notes(
-            np.zeros(N_COUNTS, np.int64),
-            np.array([np.nan, ledger.best_refused]),
-            np.empty((n_tasks, 2), np.int64),
-            np.empty(n_tasks),
-            *ledger.refusals(),
-            np.empty(n_tasks, np.int64),
-            np.empty(n_tasks, np.int64),
-        )
-        self._notes.counts[COMPARISONS] = ledger.n_comparisons
-        self._put(key, first, second)
-
-    def run(self) -> tuple[IntArray, IntArray]:
-        """Merge until nothing more is accepted; return the edges that are left, ascending."""
-        counts, numbers = self._notes.counts, self._notes.numbers
-        while True:
-            why = _turns(
-                self._asked.blocks,
-                self._asked.rule,
-                self._terms,
-                self._heap,
-                self._graph,
-                self._notes,
-            )
-            self._write_down()
-            if why == DONE:
-                return self._left()
-            block, other = int(counts[BLOCK]), int(counts[OTHER])
-            if why == ASK:
-                numbers[LOSS] = self._losses(np.array([block]), np.array([other]))[0]
-            elif why == MERGE:
-                self._space.merge(block, other)
-            elif why == ASK_ROW:
-                others = self._notes.doubtful[: counts[DOUBTFUL]].copy()
-                blocks = np.full(others.size, block)
-                losses = self._losses(blocks, others)
-                self._put(losses, np.minimum(blocks, others), np.maximum(blocks, others))
-            progress.go_on(self._ledger)
-
-    def _losses(self, blocks: IntArray, others: IntArray) -> FloatArray:
-        return np.minimum(self._asked.of_the_space(blocks, others), LARGEST)
-
-    def _put(self, keys: FloatArray, first: IntArray, second: IntArray) -> None:
-        pairs = (first * self._space.n_variables + second).astype(np.int64)
-        put_all(self._heap, keys, pairs, int(self._notes.counts[MERGES]))
-
-    def _write_down(self) -> None:
-        """Tell the ledger and the space what the compiled code did; the space did the rest."""
-        notes, ledger = self._notes, self._ledger
-        written, made = ledger.n_merges, int(notes.counts[MERGES])
-        pairs, losses = notes.merges[written:made].tolist(), notes.losses[written:made].tolist()
-        for (block, other), loss in zip(pairs, losses, strict=True):
-            ledger.accept(block, other, loss)
-            self._space.merged(block, other)
-        ledger.n_comparisons = int(notes.counts[COMPARISONS])
-        ledger.best_refused = float(notes.numbers[BEST_REFUSED])
-
-    def _left(self) -> tuple[IntArray, IntArray]:
-        leader, above = self._graph.leader, self._graph.leader[self._graph.leader]
-        while (leader != above).any():
-            leader, above = above, above[above]
-        first, second = (leader[part] for part in self._edges)
-        apart = first != second
-        low, high = np.minimum(first, second)[apart], np.maximum(first, second)[apart]
-        low, high = np.divmod(np.unique(low * leader.size + high), max(leader.size, 1))
-        return low, high
 
 
 def on_graph(
@@ -498,17 +395,58 @@ def on_graph(
     min_correlation: float,
     by_loss: bool,
 ) -> tuple[IntArray, IntArray] | None:
-    """Run the scan from its first keys on; None for a criterion without a kernel."""
+    """Merge from first keys on until nothing more is accepted; return the edges that are left.
+
+    None for a criterion without a kernel.
+    """
     asked = questions(space, criterion)
     if asked is None:
         return None
-    terms = Terms(by_loss, float(limit), float(min_correlation), LARGEST, FINEST, BUDGET)
-    return GraphScan(asked, space, ledger, edges, terms).run()
+    blocks, rule = asked.state
+    first, second, key = edges
+    n_tasks = space.n_variables
+    heap = heap_for(first.size)
+    counts, numbers = np.zeros(N_COUNTS, np.int64), np.array([np.nan, ledger.best_refused])
+    counts[COMPARISONS] = ledger.n_comparisons
+    parts: list[Any] = [
+        *(by_loss, float(limit), float(min_correlation), LARGEST, FINEST, BUDGET),
+        *_lists_of(n_tasks, first, second),
+        blocks.sums[:, -1].copy(),
+        *(counts, numbers, np.empty((n_tasks, 2), np.int64), np.empty(n_tasks)),
+        *(ledger.refused, ledger.refused_loss),
+        *np.empty((2, n_tasks), np.int64),
+    ]
+    turns = Turns(*parts)
+
+    def put(keys: FloatArray, first: IntArray, second: IntArray) -> None:
+        put_all(heap, keys, (first * n_tasks + second).astype(np.int64), int(counts[MERGES]))
+
+    put(key, first, second)
+    while True:
+        why = _turns(blocks, rule, heap, turns)
+        written, made = ledger.n_merges, int(counts[MERGES])
+        pairs, losses = turns.merges[written:made].tolist(), turns.losses[written:made].tolist()
+        for (block, other), loss in zip(pairs, losses, strict=True):
+            ledger.accept(block, other, loss)
+            space.merged(block, other)
+        ledger.n_comparisons = int(counts[COMPARISONS])
+        ledger.best_refused = float(numbers[BEST_REFUSED])
+        if why == DONE:
+            return _edges_left(turns.leader, first, second)
+        block, other = int(counts[BLOCK]), int(counts[OTHER])
+        if why == ASK:
+            numbers[LOSS] = min(asked.of_the_space(block, np.array([other]))[0], LARGEST)
+        elif why == MERGE:
+            space.merge(block, other)
+        elif why == ASK_ROW:
+            others = turns.doubtful[: counts[DOUBTFUL]].copy()
+            asked_again = np.minimum(asked.of_the_space(block, others), LARGEST)
+            put(asked_again, np.minimum(block, others), np.maximum(block, others))
+        progress.go_on(ledger)
 
 
-def _graph_of(target: FloatArray, first: IntArray, second: IntArray) -> Graph:
-    """Each task's own list; ends say -1."""
-    n_tasks = target.shape[0]
+def _lists_of(n_tasks: int, first: IntArray, second: IntArray) -> tuple[IntArray, ...]:
+    """Each task's own list, from ``head`` to ``changed``; ends say -1."""
     owner, vertex = np.concatenate((first, second)), np.concatenate((second, first))
     order = np.argsort(owner, kind="stable")
     owner, vertex = owner[order], vertex[order].astype(np.int64)
@@ -518,75 +456,84 @@ def _graph_of(target: FloatArray, first: IntArray, second: IntArray) -> Graph:
     head, tail = np.full(n_tasks, -1), np.full(n_tasks, -1)
     tail[owner[last]] = last
     head[owner[last]] = np.concatenate(([0], last[:-1] + 1))[: last.size]
-    changed, seen = np.zeros(n_tasks, np.int64), np.zeros(n_tasks, np.int64)
-    return Graph(head, tail, following, vertex, np.arange(n_tasks), seen, changed, target)
+    return head, tail, following, vertex, np.arange(n_tasks), *np.zeros((2, n_tasks), np.int64)
+
+
+def _edges_left(leader: IntArray, first: IntArray, second: IntArray) -> tuple[IntArray, IntArray]:
+    """Edges between blocks that are left, ascending."""
+    above = leader[leader]
+    while (leader != above).any():
+        leader, above = above, above[above]
+    first, second = leader[first], leader[second]
+    apart = first != second
+    low, high = np.minimum(first, second)[apart], np.maximum(first, second)[apart]
+    low, high = np.divmod(np.unique(low * leader.size + high), max(leader.size, 1))
+    return low, high
 
 
 @compiled
-def _spread(
-    blocks: Blocks, rule: Rule, terms: Terms, heap: Heap, graph: Graph, notes: Notes
-) -> int:
+def _spread(blocks: Blocks, rule: Rule, heap: Heap, turns: Turns) -> int:
     """Put the pairs of the block that has just changed on the heap; return their number."""
-    counts = notes.counts
-    block, n_tasks = counts[BLOCK], graph.head.size
+    counts = turns.counts
+    block, n_tasks = counts[BLOCK], turns.head.size
     n_rows, n_samples = blocks.sums.shape[1:]
     rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
-    graph.target[block] = blocks.sums[block, -1]
-    n_near = _neighbours(graph, block, counts[MERGES], notes.near)
-    make_room(heap, n_near, graph.changed)
+    turns.target[block] = blocks.sums[block, -1]
+    n_near = _neighbours(turns, block, counts[MERGES])
+    make_room(heap, n_near, turns.changed)
     counts[DOUBTFUL] = 0
     for k in range(n_near):
-        one = notes.near[k]
+        one = turns.near[k]
         strength = (
-            np.rint(_correlation(graph.target, blocks.square, block, one) * terms.finest)
-            / terms.finest
+            np.rint(_correlation(turns.target, blocks.square, block, one) * turns.finest)
+            / turns.finest
         )
-        if not strength >= terms.lowest:
+        if not strength >= turns.lowest:
             continue
         key = -strength
-        if terms.by_loss:
+        if turns.by_loss:
             key = pair_loss(blocks, block, one, rows, gram, rule)
             if np.isnan(key):
-                notes.doubtful[counts[DOUBTFUL]] = one
+                turns.doubtful[counts[DOUBTFUL]] = one
                 counts[DOUBTFUL] += 1
                 continue
-            key = min(key, terms.largest)
+            key = min(key, turns.largest)
         put(heap, key, min(block, one) * n_tasks + max(block, one), counts[MERGES])
     return n_near
 
 
 @compiled
-def _turns(blocks: Blocks, rule: Rule, terms: Terms, heap: Heap, graph: Graph, notes: Notes) -> int:
+def _turns(blocks: Blocks, rule: Rule, heap: Heap, turns: Turns) -> int:
     """Take pairs in turn until there are none, or Python is needed; say why."""
-    counts, numbers = notes.counts, notes.numbers
+    counts, numbers = turns.counts, turns.numbers
     n_rows, n_samples = blocks.sums.shape[1:]
     rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
     work = 0
-    while work < terms.budget:
+    while work < turns.budget:
         if counts[STAGE] == TAKE:
-            at = take(heap, graph.changed)
-            if at < 0 or (terms.by_loss and not heap.key[at] <= terms.limit):
+            at = take(heap, turns.changed)
+            if at < 0 or (turns.by_loss and not heap.key[at] <= turns.limit):
                 return DONE
-            block, other = divmod(heap.pair[at], graph.head.size)
+            block, other = divmod(heap.pair[at], turns.head.size)
             counts[BLOCK], counts[OTHER], counts[STAGE] = block, other, JUDGE
             numbers[LOSS] = heap.key[at]
-            if not terms.by_loss:
+            if not turns.by_loss:
                 work += QUESTION
                 numbers[LOSS] = pair_loss(blocks, block, other, rows, gram, rule)
                 if np.isnan(numbers[LOSS]):
                     return ASK
         if counts[STAGE] == JUDGE:
-            accepted = _judge(terms, notes)
+            accepted = _judge(turns)
             counts[STAGE] = NOTE if accepted else TAKE
             if not accepted:
                 continue
-            if not join(blocks, counts[BLOCK], counts[OTHER], rule):
+            if not join(blocks, rule, counts[BLOCK], counts[OTHER]):
                 return MERGE
-        _note(graph, notes)
+        _note(turns)
         counts[STAGE] = TAKE
-        n_near = _spread(blocks, rule, terms, heap, graph, notes)
+        n_near = _spread(blocks, rule, heap, turns)
         work += n_near
-        if terms.by_loss:
+        if turns.by_loss:
             counts[COMPARISONS] += n_near
             work += n_near * QUESTION
         if counts[DOUBTFUL]:
@@ -595,67 +542,67 @@ def _turns(blocks: Blocks, rule: Rule, terms: Terms, heap: Heap, graph: Graph, n
 
 
 @compiled
-def _judge(terms: Terms, notes: Notes) -> bool:
+def _judge(turns: Turns) -> bool:
     """Whether the pair is accepted; if not, both have refused each other."""
-    if terms.by_loss:
+    if turns.by_loss:
         return True
-    counts, numbers = notes.counts, notes.numbers
+    counts, numbers = turns.counts, turns.numbers
     counts[COMPARISONS] += 1
     # As the judge says it: the largest number stands for an infinite loss.
-    loss = numbers[LOSS] if np.isnan(numbers[LOSS]) else min(numbers[LOSS], terms.largest)
+    loss = numbers[LOSS] if np.isnan(numbers[LOSS]) else min(numbers[LOSS], turns.largest)
     numbers[LOSS] = loss
-    if loss <= terms.limit:
+    if loss <= turns.limit:
         return True
     block, other = counts[BLOCK], counts[OTHER]
     for one, two in ((block, other), (other, block)):
-        if loss < notes.refused_loss[one]:
-            notes.refused_loss[one] = loss
-            notes.refused[one] = two
+        if loss < turns.refused_loss[one]:
+            turns.refused_loss[one] = loss
+            turns.refused[one] = two
     if not np.isnan(loss):
         numbers[BEST_REFUSED] = min(numbers[BEST_REFUSED], loss)
     return False
 
 
 @compiled
-def _note(graph: Graph, notes: Notes) -> None:
+def _note(turns: Turns) -> None:
     """Write down the merge that was made, and hand the list of one block to the other."""
-    counts = notes.counts
+    counts = turns.counts
     block, other, made = counts[BLOCK], counts[OTHER], counts[MERGES]
-    notes.merges[made, 0], notes.merges[made, 1] = block, other
-    notes.losses[made] = notes.numbers[LOSS]
-    notes.refused[block], notes.refused_loss[block] = -1, np.inf
+    turns.merges[made, 0], turns.merges[made, 1] = block, other
+    turns.losses[made] = turns.numbers[LOSS]
+    turns.refused[block], turns.refused_loss[block] = -1, np.inf
     counts[MERGES] = made + 1
-    graph.changed[block], graph.changed[other] = made + 1, GONE
-    graph.leader[other] = block
+    turns.changed[block], turns.changed[other] = made + 1, GONE
+    turns.leader[other] = block
     # Each has the other for a neighbour: neither list is empty.
-    graph.following[graph.tail[block]] = graph.head[other]
-    graph.tail[block] = graph.tail[other]
+    turns.following[turns.tail[block]] = turns.head[other]
+    turns.tail[block] = turns.tail[other]
 
 
 @compiled
-def _neighbours(graph: Graph, block: int, walk: int, near: IntArray) -> int:
+def _neighbours(turns: Turns, block: int, walk: int) -> int:
     """Write down who is next to a block; its list keeps each of them once."""
-    count, kept, at = 0, -1, graph.head[block]
+    count, kept, at = 0, -1, turns.head[block]
     while at >= 0:
-        one = graph.vertex[at]
-        while graph.leader[one] != one:
-            graph.leader[one] = graph.leader[graph.leader[one]]
-            one = graph.leader[one]
-        if one != block and graph.seen[one] != walk:
-            graph.seen[one], graph.vertex[at] = walk, one
-            near[count] = one
+        one = turns.vertex[at]
+        while turns.leader[one] != one:
+            turns.leader[one] = turns.leader[turns.leader[one]]
+            one = turns.leader[one]
+        if one != block and turns.seen[one] != walk:
+            turns.seen[one], turns.vertex[at] = walk, one
+            turns.near[count] = one
             count += 1
             if kept < 0:
-                graph.head[block] = at
+                turns.head[block] = at
             else:
-                graph.following[kept] = at
+                turns.following[kept] = at
             kept = at
-        at = graph.following[at]
+        at = turns.following[at]
     if kept < 0:
-        graph.head[block] = -1
+        turns.head[block] = -1
     else:
-        graph.following[kept] = -1
-    graph.tail[block] = kept
+        turns.following[kept] = -1
+    turns.tail[block] = kept
     return count
 
 
@@ -671,7 +618,7 @@ def _correlation(target: FloatArray, square: FloatArray, block: int, other: int)
 
 
 def heap_for(n_edges: int) -> Heap:
-    """Room for a pair an edge, and as many that are no more."""
+    """Room for one pair per edge, and as many that no longer hold."""
     room = 2 * n_edges + 1
     pair, since = np.empty(room, np.int64), np.empty(room, np.int64)
     return Heap(np.empty(room), pair, since, np.zeros(1, np.int64))
@@ -698,7 +645,7 @@ def put_all(heap: Heap, keys: FloatArray, pairs: IntArray, since: int) -> None:
 
 @compiled
 def take(heap: Heap, changed: IntArray) -> int:
-    """Take the first pair that still is one; return where it lies now, -1 if there is none."""
+    """Take the first pair that still holds; return where it lies now, -1 if there is none."""
     while heap.size[0]:
         last: int = heap.size[0] - 1
         _swap(heap, 0, last)
@@ -711,7 +658,7 @@ def take(heap: Heap, changed: IntArray) -> int:
 
 @compiled
 def make_room(heap: Heap, n_more: int, changed: IntArray) -> None:
-    """Make room for more pairs: leave out those that are no more.
+    """Make room for more pairs: leave out those that no longer hold.
 
     What remains are edges, each of them once, and so are those to come: there never are more
     than at first.

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa.core.criteria import Loss
+from ctfa.core.criteria import Loss, target_risk
 from ctfa.core.spaces.pooled import NEARLY_NO_DOF, ROUNDING, TRUSTED_DIGITS, Pool, PooledSpace
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.kernels.compiling import compiled, place_of, reordered
+from ctfa.kernels.compiling import CompiledQuestions, compiled, place_of, reordered
 
 #: Pairs that are factored side by side.
 LANES = 8
@@ -29,43 +29,27 @@ class Rule(NamedTuple):
     nearly_no_dof: float
 
 
-class PooledQuestions:
-    """Losses of a space, which stays the owner of the groups and merges them itself."""
-
-    def __init__(self, space: PooledSpace, criterion: Loss) -> None:
-        self._space, self._criterion = space, criterion
-        self._gram, self._pool = space.groups()
-        self._rule = Rule(TRUSTED_DIGITS, ROUNDING, NEARLY_NO_DOF)
-
-    def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Loss of merging a block with each of the others, or pair by pair."""
-        blocks = np.empty(others.size, dtype=np.int64)
-        blocks[:] = block
-        others = others.astype(np.int64, copy=False)
-        losses, n_doubtful = _losses(self._gram, self._pool, blocks, others, self._rule)
-        if n_doubtful:
-            doubtful = np.isnan(losses)
-            asked = self._space.evidence(blocks[doubtful], others[doubtful])
-            losses[doubtful] = self._criterion(asked)
-        return np.asarray(losses)
-
-    def merge(self, block: int, other: int) -> None:
-        """Merge in the space."""
-        if _join(self._gram, self._pool, block, other, self._rule):
-            self._space.merged(block, other)
-        else:
-            self._space.merge(block, other)
-
-
-def questions(space: PooledSpace, criterion: Loss) -> PooledQuestions | None:
+def questions(space: PooledSpace, criterion: Loss) -> CompiledQuestions | None:
     """Take over the questions; None for a criterion without a kernel."""
-    known = place_of(criterion, ("target_risk",)) is not None
-    return PooledQuestions(space, criterion) if known else None
+    start = space.start()
+    if start is None or place_of(criterion, ("target_risk",)) is None:
+        return None
+    rule = Rule(TRUSTED_DIGITS, ROUNDING, NEARLY_NO_DOF)
+    return CompiledQuestions(space, criterion, _losses, _join, (*start, rule))
+
+
+def warm_up() -> None:
+    """Compile everything by a small problem, or find it compiled."""
+    inputs = np.random.default_rng(0).normal(size=(3, 8, 2))
+    asked = questions(PooledSpace.of(list(inputs), list(inputs[:, :, 0])), target_risk)
+    assert asked is not None
+    asked.losses(0, np.array([1, 2]))
+    asked.merge(0, 1)
 
 
 @compiled
 def _losses(
-    gram: FloatArray, pool: Pool, first: IntArray, second: IntArray, rule: Rule
+    gram: FloatArray, pool: Pool, rule: Rule, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, int]:
     """Losses of pairs; not a number where the space has to be asked, and how often that is."""
     count, width = second.size, gram.shape[1]
@@ -87,7 +71,7 @@ def _losses(
 
 
 @compiled
-def _join(gram: FloatArray, pool: Pool, block: int, other: int, rule: Rule) -> bool:
+def _join(gram: FloatArray, pool: Pool, rule: Rule, block: int, other: int) -> bool:
     """Merge two groups; change nothing and say so where the space has to do it."""
     width = gram.shape[1]
     work, rise = np.ones((width, width, LANES)), np.empty(LANES)

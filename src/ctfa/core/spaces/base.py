@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -27,6 +28,8 @@ class MergeSpace(Protocol):
     foresees: bool = False
     #: Whether it refuses some merges whatever they cost.
     is_guarded: bool = False
+    #: Unit vectors whose inner products are the correlations of blocks, where there are such.
+    directions: Callable[[IntArray | slice], FloatArray] | None = None
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits before and after merging the block with each of the others, or pair by pair."""

@@ -26,31 +26,34 @@ CONSTANT_SHARE = 1e-28
 MANY_ROWS = 3
 
 
-class FeatureStart(NamedTuple):
-    """Features before any merge: the fits, one per fold, and the model in which they are judged."""
+class Judgement(NamedTuple):
+    """By which rows merges are judged, and the model with all features."""
 
-    root: FloatArray  # (fits, D, rank): columns of B
-    response: FloatArray  # (fits, D, m): what they do to held-out predictions
-    coef: FloatArray  # (fits, D)
-    error: FloatArray  # (fits, m)
-    share: FloatArray  # what a squared error of each fit counts
+    n_samples: int
+    rank: int
     total: float
     residual: float
-    dof: float
-    noise: float  # its variance, by the model with all features
+    #: What a squared held-out error of each fold counts; None in sample.
+    share: FloatArray | None = None
+    #: Residual sum of squares and degrees of freedom that say what the noise is, in sample.
+    noise: tuple[float, float] = (np.nan, np.nan)
 
 
-class FeatureBlocks(MergeSpace):
+class FeatureSpace(MergeSpace):
     """Inputs to merge by their mean, in one or several regressions of a target on all of them.
 
     A block's column is the sum of its members, so its coefficient is the one they share, and
     averaging two blocks is the restriction ``coef_a = coef_b``: one expression per candidate
     instead of one regression.
+
+    Judged by the rows they were fitted to, a merge raises the residual sum of squares by
+    ``(coef_a - coef_b)**2 / variance(a, b)``. Judged by the mean R2 of held-out folds, each fold's
+    training rows give such a restricted regression; moving its coefficients moves the held-out
+    errors linearly, so the change of every fold's R2 is again one expression per candidate.
     """
 
     # One restriction moves every coefficient, so every other answer too.
     merge_is_local = False
-    _residual: float  # what decides: a subclass starts it and says what restrictions add
 
     def __init__(
         self,
@@ -58,15 +61,61 @@ class FeatureBlocks(MergeSpace):
         coef: Sequence[FloatArray],
         error: Sequence[FloatArray],
         columns: DenseGram | None,
+        judged: Judgement,
     ) -> None:
         is_deficient = any(part.null.shape[1] for part in roots)
         kind = DeficientRestrictions if is_deficient else Restrictions
         self._restrictions: Restrictions | DeficientRestrictions = kind(roots, coef, error)
         self.foresees = kind.foresees
         self.n_variables = self._n_blocks = coef[0].size
-        self._n_given_up = 0  # coefficients that training rows (of the first fold) determined
+        self.n_samples, self._judged, self._residual = judged.n_samples, judged, judged.residual
+        self._n_given_up = 0  # coefficients that training rows determined
         self._size = np.ones(self.n_variables)
         self._columns = columns  # inner products of the blocks' columns, where they are wanted
+
+    @classmethod
+    def of(
+        cls,
+        design: Design,
+        centred_target: FloatArray,
+        columns: DenseGram | None = None,
+        noise: tuple[float, float] | None = None,
+    ) -> FeatureSpace:
+        """Judge by the rows of a factored design; a penalised fit brings its own noise."""
+        coordinates, left = design.coordinates(centred_target[:, None])
+        # By the root, not by substitution: both round, and the restrictions need the same rounding.
+        coef = design.root.T @ coordinates[:, 0]
+        total, residual = float(centred_target @ centred_target), float(left[:, 0] @ left[:, 0])
+        noise = noise or (residual, float(design.n_samples - design.rank - 1))
+        judged = Judgement(design.n_samples, design.rank, total, residual, noise=noise)
+        return cls([Roots.of(design)], [coef], [np.empty(0)], columns, judged)
+
+    @classmethod
+    def penalised(
+        cls, ridge: Ridge, centred_target: FloatArray, columns: DenseGram | None = None
+    ) -> FeatureSpace:
+        """Build from a ridge regression: a merge is the same restriction on its coefficients."""
+        residual = ridge.residual(centred_target[:, None])[:, 0]
+        freedom = max(ridge.n_samples - ridge.rank - 1.0, 1.0)
+        padded = np.concatenate((centred_target, np.zeros(ridge.n_inputs)))
+        return cls.of(ridge.augmented(), padded, columns, (float(residual @ residual), freedom))
+
+    @classmethod
+    def on_folds(
+        cls, folds: Sequence[Fold], y: FloatArray, columns: DenseGram | None = None
+    ) -> FeatureSpace:
+        """Judge by the mean R2 of held-out folds.
+
+        A fold whose test rows hold a constant target has an R2 of zero whatever the features, as in
+        scikit-learn: it decides nothing.
+        """
+        coefs, errors, squared, totals = zip(*(fold.fit(y) for fold in folds), strict=True)
+        total = np.array(totals)
+        share = np.divide(1.0 / len(folds), total, out=np.zeros(len(folds)), where=total > 0)
+        residual = float(share @ np.array(squared) + np.mean(total == 0.0))
+        rank = min(fold.roots.root.shape[1] for fold in folds)
+        judged = Judgement(sum(fold.test.size for fold in folds), rank, 1.0, residual, share)
+        return cls([fold.roots for fold in folds], coefs, errors, columns, judged)
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """The current model, the one with the two blocks averaged, and the coefficient given up."""
@@ -83,7 +132,7 @@ class FeatureBlocks(MergeSpace):
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the blocks' mean columns, over all rows."""
-        gram = self._require_columns()
+        gram = self._gram
         return correlations(
             gram.products(block, others)[0], gram.diagonal[0, block], gram.diagonal[0, others]
         )
@@ -108,84 +157,56 @@ class FeatureBlocks(MergeSpace):
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each input with all of them."""
-        gram = self._require_columns()
-        scale = np.sqrt(gram.diagonal[0])
-        return np.asarray(gram.row_sums(np.where(scale > 0.0, scale, np.inf))[0] / scale.size)
+        scale = np.sqrt(self._gram.diagonal[0])
+        return np.asarray(self._gram.row_sums(np.where(scale > 0.0, scale, np.inf))[0] / scale.size)
 
-    def _require_columns(self) -> DenseGram:
+    def start(self) -> tuple[tuple[FloatArray, ...], Judgement] | None:
+        """What a compiled scan starts from; None where rank or degrees of freedom are lacking.
+
+        Columns of the roots, what they do to held-out predictions, coefficients and errors.
+        """
+        fits = self._restrictions.start()
+        return None if fits is None or self._judged.noise[1] <= 0.0 else (fits, self._judged)
+
+    @property
+    def _gram(self) -> DenseGram:
         if self._columns is None:
             raise ValueError("correlations of features need the Gram matrix of their columns")
         return self._columns
 
     def _rise(self, answer: Answer) -> FloatArray:
         """What restrictions add to the residual that decides."""
-        raise NotImplementedError
+        share, rise = self._judged.share, answer.judged_rise
+        if share is None:
+            return np.asarray(answer.rise[0])
+        return np.asarray((share @ rise.reshape(len(rise), -1)).reshape(rise.shape[1:]))
 
     def _evidence(
         self, residual: Number, rise: FloatArray, n_absorbed: Number, size: FloatArray
     ) -> Evidence:
-        """Put it together for the model as it is after some more merges."""
-        raise NotImplementedError
+        """Put it together for the model as it is after some more merges.
 
-
-class FeatureSpace(FeatureBlocks):
-    """Inputs to merge, judged by the rows they were fitted to.
-
-    A merge raises the residual sum of squares by ``(coef_a - coef_b)**2 / variance(a, b)``.
-    """
-
-    def __init__(
-        self,
-        design: Design,
-        centred_target: FloatArray,
-        columns: DenseGram | None = None,
-        noise: tuple[float, float] | None = None,
-    ) -> None:
-        coordinates, left = design.coordinates(centred_target[:, None])
-        self.n_samples = design.n_samples
-        # By the root, not by substitution: both round, and the restrictions need the same rounding.
-        coef = design.root.T @ coordinates[:, 0]
-        super().__init__([Roots.of(design)], [coef], [np.empty(0)], columns)
-        self._total = float(centred_target @ centred_target)
-        self._residual = float(left[:, 0] @ left[:, 0])
-        self._rank = design.rank
-        # A penalised fit brings its own residual sum and the degrees of freedom it leaves.
-        own_noise = self._residual, float(design.n_samples - design.rank - 1)
-        self._full_residual, self._full_dof = own_noise if noise is None else noise
-
-    @classmethod
-    def penalised(
-        cls, ridge: Ridge, centred_target: FloatArray, columns: DenseGram | None = None
-    ) -> FeatureSpace:
-        """Build from a ridge regression: a merge is the same restriction on its coefficients."""
-        residual = ridge.residual(centred_target[:, None])[:, 0]
-        freedom = max(ridge.n_samples - ridge.rank - 1.0, 1.0)
-        padded = np.concatenate((centred_target, np.zeros(ridge.n_inputs)))
-        return cls(ridge.augmented(), padded, columns, (float(residual @ residual), freedom))
-
-    def start(self) -> FeatureStart | None:
-        """What a compiled scan starts from; None where rank or degrees of freedom are lacking."""
-        fits = self._restrictions.start()
-        if fits is None or self._full_dof <= 0.0:
-            return None
-        dof, noise = self.n_samples - self._rank - 1.0, self._full_residual / self._full_dof
-        return FeatureStart(*fits, np.ones(1), self._total, self._residual, dof, noise)
-
-    def _rise(self, answer: Answer) -> FloatArray:
-        return np.asarray(answer.rise[0])
-
-    def _evidence(
-        self, residual: Number, rise: FloatArray, n_absorbed: Number, size: FloatArray
-    ) -> Evidence:
-        n, explained = self.n_samples, self._total - residual
-        n_blocks, rank = self._n_blocks - n_absorbed, self._rank - self._n_given_up - n_absorbed
-        return Evidence(
-            before=(Fit(explained, residual, n, n_blocks, rank, n - rank - 1, 1.0),),
-            after=Fit(explained - rise, residual + rise, n, n_blocks, rank - 1, n - rank, size),
+        On folds sums of squares are in units of each fold's total: the mean R2 before and after.
+        """
+        n, _, total, _, share, (noise, noise_dof) = self._judged
+        rank: Number = self._judged.rank
+        n_blocks, explained, f_star = self._n_blocks - n_absorbed, total - residual, None
+        given_up: Number = 0
+        if share is None:
+            rank, given_up = rank - self._n_given_up - n_absorbed, 1
             # What the extra coefficient explains, against the noise of the model with all inputs.
-            difference=Fit(rise, self._full_residual, n, 1, 1, self._full_dof, 1.0),
+            difference = Fit(rise, noise, n, 1, 1, noise_dof, 1.0)
             # One coefficient fewer pays on new rows while Hocking's S_p falls.
-            f_star=2.0 * self._full_dof / max(self._full_dof - 1, 1),
+            f_star = 2.0 * noise_dof / max(noise_dof - 1, 1)
+        else:
+            difference = Fit(rise, residual, n, 1, 1, n - rank - 1, 1.0)
+        rank_after = rank - given_up
+        dof, dof_after = n - rank - 1, n - rank_after - 1
+        return Evidence(
+            (Fit(explained, residual, n, n_blocks, rank, dof, 1.0),),
+            Fit(explained - rise, residual + rise, n, n_blocks, rank_after, dof_after, size),
+            difference,
+            f_star,
         )
 
 
@@ -331,49 +352,3 @@ class Fold:
         if self.rotation is not None:
             error = self.rotation.T @ error
         return coef, error, squared, total
-
-
-class FoldedFeatureSpace(FeatureBlocks):
-    """Inputs to merge by their mean, judged by the mean R2 of held-out folds.
-
-    Each fold's training rows give a restricted regression as in ``FeatureSpace``; moving its
-    coefficients moves the held-out errors linearly, so the change of every fold's R2 is again one
-    expression per candidate.
-    """
-
-    def __init__(
-        self, folds: Sequence[Fold], y: FloatArray, columns: DenseGram | None = None
-    ) -> None:
-        coefs, errors, squared, totals = zip(*(fold.fit(y) for fold in folds), strict=True)
-        super().__init__([fold.roots for fold in folds], coefs, errors, columns)
-        self.n_samples = sum(fold.test.size for fold in folds)
-        # What a squared error counts in the mean R2. A fold whose test rows hold a constant target
-        # has an R2 of zero whatever the features, as in scikit-learn: it decides nothing.
-        total = np.array(totals)
-        self._share = np.divide(1.0 / len(folds), total, out=np.zeros(len(folds)), where=total > 0)
-        self._residual = float(self._share @ np.array(squared) + np.mean(total == 0.0))
-        self._rank = min(fold.roots.root.shape[1] for fold in folds)
-
-    def start(self) -> FeatureStart | None:
-        """What a compiled scan starts from; None where a fit has less than full rank."""
-        fits = self._restrictions.start()
-        if fits is None:
-            return None
-        # The R2 of held-out rows knows no degrees of freedom.
-        return FeatureStart(*fits, self._share, 1.0, self._residual, np.nan, np.nan)
-
-    def _rise(self, answer: Answer) -> FloatArray:
-        rise = answer.judged_rise
-        return np.asarray((self._share @ rise.reshape(len(rise), -1)).reshape(rise.shape[1:]))
-
-    def _evidence(
-        self, residual: Number, rise: FloatArray, n_absorbed: Number, size: FloatArray
-    ) -> Evidence:
-        """Mean R2 before and after: sums of squares in units of each fold's total."""
-        n, rank, dof = self.n_samples, self._rank, self.n_samples - self._rank - 1
-        n_blocks = self._n_blocks - n_absorbed
-        return Evidence(
-            before=(Fit(1.0 - residual, residual, n, n_blocks, rank, dof, 1.0),),
-            after=Fit(1.0 - residual - rise, residual + rise, n, n_blocks, rank, dof, size),
-            difference=Fit(rise, residual, n, 1, 1, dof, 1.0),
-        )

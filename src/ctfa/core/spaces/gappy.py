@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -108,8 +108,7 @@ class GappyTargetSpace(MergeSpace):
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits on common rows: of both series, of the mean of all members, of the difference."""
         a, b = self._size[block], self._size[others]
-        question = self._sort(block, others)
-        fit = partial(self._fit, question)
+        fit = partial(self._fit, block, others, self._sort(block, others))
         difference = fit(1.0, -1.0, a + b)
         refused = np.less_equal(difference.n_samples, difference.rank + 2)
         if refused.any():
@@ -128,12 +127,24 @@ class GappyTargetSpace(MergeSpace):
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation over the common rows; zero where one is constant there, or hardly a row."""
-        question = self._sort(block, others)
+        shared, single, kept = self._sort(block, others)
         found = np.zeros(others.size)
-        for here, where in question.shared:
+        for here, where in shared:
             found[where] = here.correlation(_picked(block, where), others[where])
-        if question.single.size:
-            found[question.single] = self._correlate(question)
+        if not single.size:
+            return found
+        weight = kept * self._inputs.row_scale**2
+        total = np.maximum(weight.sum(axis=1), TINY)
+        scaled = []
+        for blocks in (_picked(block, single), others[single]):
+            series = np.broadcast_to(self._series[blocks], weight.shape)
+            mean = np.einsum("ki,ki->k", weight, series) / total
+            spread = np.sqrt(weight) * (series - mean[:, None])
+            length = np.einsum("ki,ki->k", spread, spread)
+            constant = length <= ROUNDING * (length + mean**2 * total)
+            length[constant | (kept.sum(axis=1) < FEWEST_ROWS)] = np.inf
+            scaled.append(spread / np.sqrt(length)[:, None])
+        found[single] = np.einsum("ki,ki->k", *scaled)
         return found
 
     def merge(self, block: int, other: int) -> None:
@@ -165,7 +176,7 @@ class GappyTargetSpace(MergeSpace):
             self._patterns.append(has.copy())
         return number
 
-    def _sort(self, block: int | IntArray, others: IntArray) -> Question:
+    def _sort(self, block: int | IntArray, others: IntArray) -> Sorted:
         """Sort the candidates by the rows that they have in common with the block."""
         if isinstance(block, np.ndarray):
             which = np.arange(others.size)
@@ -201,64 +212,31 @@ class GappyTargetSpace(MergeSpace):
             here.refresh(self._series, self._changed, np.unique(asked))
             shared.append((here, where))
         single = np.flatnonzero(alone)
-        return Question(block, others, shared, single, common[which[single]])
+        return shared, single, common[which[single]]
 
-    def _fit(self, question: Question, u: Number, v: Number, size: FloatArray) -> Fit:
+    def _fit(
+        self, block: int | IntArray, others: IntArray, rows: Sorted, u: Number, v: Number, size: Any
+    ) -> Fit:
         """Fit ``u`` times the block's series plus ``v`` times each candidate's."""
-        u, v = (np.broadcast_to(weight, question.others.shape) for weight in (u, v))
-        found = np.zeros((2, question.others.size))
-        counts = np.zeros((2, question.others.size))
-        for here, where in question.shared:
-            block = _picked(question.block, where)
-            found[:, where] = here.squares(block, question.others[where], u[where], v[where])
+        shared, single, kept = rows
+        u, v = (np.broadcast_to(weight, others.shape) for weight in (u, v))
+        found, counts = np.zeros((2, 2, others.size))
+        for here, where in shared:
+            at = _picked(block, where)
+            found[:, where] = here.squares(at, others[where], u[where], v[where])
             counts[:, where] = [[here.n_samples], [here.rank]]
-        if question.single.size:
-            found[:, question.single], counts[:, question.single] = self._solve(
-                question, u[question.single], v[question.single]
-            )
+        if single.size:
+            first, second = self._series[_picked(block, single)], self._series[others[single]]
+            series = u[single, None] * first + v[single, None] * second
+            squares, counts[:, single] = self._inputs.squares(series, kept)
+            length = np.abs(second) * kept * self._inputs.row_scale
+            rounding = ROUNDING * np.einsum("ki,ki->k", length, length)
+            found[:, single] = squares * (squares > rounding)
         n_samples, rank = counts
         # At least two, where it does not matter: fewer are refused, and no division fails.
         dof = np.maximum(n_samples - rank - 1, 2)
         n_samples = np.maximum(n_samples, 2)
         return Fit(found[0], found[1], n_samples, self.n_inputs, rank, dof, size)
-
-    def _solve(
-        self, question: Question, u: FloatArray, v: FloatArray
-    ) -> tuple[FloatArray, IntArray]:
-        """Fit the candidates whose common rows are their own."""
-        first = self._series[_picked(question.block, question.single)]
-        second = self._series[question.others[question.single]]
-        series = u[:, None] * first + v[:, None] * second
-        squares = self._inputs.squares(series, question.kept)
-        size = np.abs(second) * question.kept * self._inputs.row_scale
-        rounding = ROUNDING * np.einsum("ki,ki->k", size, size)
-        found = np.stack((squares.explained, squares.residual))
-        return found * (found > rounding), np.stack((squares.n_samples, squares.rank))
-
-    def _correlate(self, question: Question) -> FloatArray:
-        """Correlate with the candidates whose common rows are their own."""
-        weight = question.kept * self._inputs.row_scale**2
-        total = np.maximum(weight.sum(axis=1), TINY)
-        scaled = []
-        for blocks in (_picked(question.block, question.single), question.others[question.single]):
-            series = np.broadcast_to(self._series[blocks], weight.shape)
-            mean = np.einsum("ki,ki->k", weight, series) / total
-            spread = np.sqrt(weight) * (series - mean[:, None])
-            length = np.einsum("ki,ki->k", spread, spread)
-            constant = length <= ROUNDING * (length + mean**2 * total)
-            length[constant | (question.kept.sum(axis=1) < FEWEST_ROWS)] = np.inf
-            scaled.append(spread / np.sqrt(length)[:, None])
-        return np.asarray(np.einsum("ki,ki->k", *scaled))
-
-
-class Question(NamedTuple):
-    """A block and candidates, sorted by the rows they have in common."""
-
-    block: int | IntArray
-    others: IntArray
-    shared: list[tuple[CommonRows, IntArray]]  # candidates of rows that are shared by many
-    single: IntArray  # the other candidates
-    kept: BoolArray  # and the rows of each
 
 
 class CommonRows:
@@ -322,6 +300,10 @@ class CommonRows:
         return np.asarray(products / scale[block] / scale[others])
 
 
+#: Candidates of rows that are shared by many, the other candidates, and the rows of each.
+Sorted: TypeAlias = tuple[list[tuple[CommonRows, IntArray]], IntArray, BoolArray]
+
+
 def _picked(block: int | IntArray, where: IntArray) -> int | IntArray:
     """The block of each of these candidates: one for all, or one each."""
     return block[where] if isinstance(block, np.ndarray) else block
@@ -335,15 +317,6 @@ def _products(vectors: FloatArray, block: int | IntArray, others: IntArray) -> F
         return np.asarray(vectors[others] @ vectors[block])
     # All of them, because picking rows would copy them.
     return np.asarray((vectors @ vectors[block])[others])
-
-
-class Squares(NamedTuple):
-    """Sums of squares about the mean of the rows kept, one entry per series."""
-
-    explained: FloatArray
-    residual: FloatArray
-    n_samples: IntArray
-    rank: IntArray
 
 
 class RowSubsets:
@@ -382,11 +355,12 @@ class RowSubsets:
         """Factor the inputs on the rows kept."""
         return Design.of(self._X[kept], None if self._weights is None else self._weights[kept])
 
-    def squares(self, series: FloatArray, kept: BoolArray) -> Squares:
+    def squares(self, series: FloatArray, kept: BoolArray) -> tuple[FloatArray, IntArray]:
         """Regress each series ``(m, n)`` on the inputs over its own rows ``kept`` ``(m, n)``.
 
-        What a series holds in other rows plays no part, but must be a number. Series with fewer
-        than ``FEWEST_ROWS`` rows get zeros.
+        Explained and residual sums of squares about the mean of the rows kept, ``(2, m)``; numbers
+        of rows and ranks alike. What a series holds in other rows plays no part, but must be a
+        number. Series with fewer than ``FEWEST_ROWS`` rows get zeros.
         """
         n_kept = kept.sum(axis=1)
         found = np.zeros((2, n_kept.size))
@@ -405,7 +379,7 @@ class RowSubsets:
             fitted, left = design.coordinates(design.centre(series[k, kept[k], None]))
             found[:, k] = np.sum(fitted**2), np.sum(left**2)
             rank[k] = design.rank
-        return Squares(found[0], found[1], n_kept, rank)
+        return found, np.stack((n_kept, rank))
 
     def _solve(self, series: FloatArray, kept: BoolArray) -> tuple[FloatArray, BoolArray]:
         """Solve the normal equations of many subsets; also say which of them can be trusted."""

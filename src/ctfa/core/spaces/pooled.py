@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from scipy import linalg
 from ctfa.core.design import about_means
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.small_fits import (
-    Judged,
     about_mean,
     chunks,
     coefficients,
@@ -116,33 +115,60 @@ class PooledSpace(MergeSpace):
     are next to zero, still in the order of F; where neither group has one, nothing is known of the
     noise and F is one. Groups that share no slope, ``q = 0``, gain and lose nothing: their loss is
     zero.
+
+    Ridge regression (``penalised``). Triangles have the target's own row too, and the sums of their
+    Gram matrices answer nearly every question; the rows themselves do where hardly one is spared or
+    hardly anything is left of the target. Each fit has the penalty that generalised
+    cross-validation prefers, so that a task may have fewer rows than inputs.
+
+    The value of a group is then minus its residual sum of squares as if each of its rows were left
+    out: every row counts alike, and tasks by their rows (up to terms of order ``1/n`` what each
+    task weighs does not move where pooling breaks even, ``Balance``). A merge gains ``res_P +
+    res_Q - res_PQ``. ``cross_validated_risk`` reads that as what separate slopes explain, against
+    the noise they leave: its loss is ``1 - gain/(q s)``, with ``s = (res_P + res_Q)/(n-1)`` and
+    ``q = r_P + r_Q - r_PQ`` effective coefficients that a merge frees, at least one. For least
+    squares a gain is ``q s (2 - F)`` with Chow's F, up to terms of order ``r/n``, and the loss
+    ``F - 1``: that of ``target_risk``, whose ``F_star`` is 2 in the same limit. A group with no
+    more rows than intercepts says nothing of slopes and errs without bound alone: pooling costs
+    nobody anything, and its loss is zero.
     """
 
     def __init__(
-        self, root: FloatArray, coordinates: FloatArray, pool: Pool, n_inputs: int
+        self, triangle: FloatArray, pool: Pool, n_inputs: int, *, penalised: bool = False
     ) -> None:
-        self._root, self._coordinates = root, coordinates  # owned and changed
-        self._pool = pool
-        self.n_variables, self.n_inputs = root.shape[0], n_inputs
-        self._gram = _with_target(root, coordinates)
+        self._triangle = triangle  # (groups, rows, inputs then target); owned and changed
+        self.n_variables, self.n_inputs = triangle.shape[0], n_inputs
+        self._gram = triangle.swapaxes(1, 2) @ triangle
+        self._pool, self._penalty = pool, np.zeros(self.n_variables) if penalised else None
+        if penalised:
+            self._pool, self._penalty = self._judged(np.arange(self.n_variables))
         # Of the inputs over the rows of all tasks.
-        self._metric = np.asarray(np.linalg.qr(root.reshape(-1, root.shape[2]), mode="r"))
-        self._prediction = np.zeros((self.n_variables, self._metric.shape[0]))
+        inputs = triangle[:, :, :-1].reshape(-1, triangle.shape[2] - 1)
+        self._metric = np.asarray(np.linalg.qr(inputs, mode="r"))
+        self._predicted = np.zeros((self.n_variables, self._metric.shape[0]))
         self._outdated = set(range(self.n_variables))
         self._apart: dict[int, list[int]] = {}  # whose triangles are still to become a group's
 
     def __ctfa_fields__(self) -> dict[str, Any]:
         """What files keep, by name."""
         self._stack(list(self._apart))
-        return {name: getattr(self, attribute) for name, attribute in KEPT.items()}
+        return {
+            "n_inputs": self.n_inputs,
+            "n_variables": self.n_variables,
+            "coordinates": self._triangle[:, :, -1],
+            "metric": self._metric,
+            "pool": self._pool,
+            "prediction": self._prediction,
+            "root": self._triangle[:, :, :-1],
+        }
 
     @classmethod
     def __ctfa_restored__(cls, fields: Mapping[str, Any]) -> PooledSpace:
         """Tasks as a file has kept them."""
-        made = object.__new__(cls)
-        for name, attribute in KEPT.items():
-            setattr(made, attribute, fields[name])
-        made._gram, made._apart = _with_target(made._root, made._coordinates), {}
+        triangle = np.concatenate((fields["root"], fields["coordinates"][:, :, None]), axis=2)
+        made = cls(triangle, fields["pool"], fields["n_inputs"])
+        made._metric, made._predicted = fields["metric"], fields["prediction"]
+        made._outdated.clear()
         return made
 
     @classmethod
@@ -155,19 +181,22 @@ class PooledSpace(MergeSpace):
         groups: Sequence[Sequence[int]] | None = None,
         row_weights: Sequence[FloatArray] | None = None,
         n_samples: FloatArray | None = None,
+        penalised: bool = False,
     ) -> PooledSpace:
         """Build from each task's rows, ``(samples, inputs)`` and ``(samples,)``.
 
         ``weights`` say how much each task counts in the total risk, by default all alike (their
         numbers of rows make every row count alike). ``groups`` of tasks are pooled from the start.
         ``row_weights`` are analytic: a row's noise has a variance that is so many times smaller.
-        ``n_samples`` is given where the rows of each task stand in for so many.
+        ``n_samples`` is given where the rows of each task stand in for so many. By ridge regression
+        rows of weight zero do not count, and ``weights`` are those of the rows.
         """
         counts = n_samples
-        if counts is None:
-            counts = np.array([len(rows) for rows in targets], dtype=float)
-        weights = np.ones(len(inputs)) if weights is None else weights
         row_weights = [np.ones(len(y)) for y in targets] if row_weights is None else row_weights
+        if counts is None:
+            count = np.count_nonzero if penalised else len
+            counts = np.array([float(count(rows)) for rows in row_weights])
+        weights = np.ones(len(inputs)) if weights is None else weights
         totals = np.array([rows.sum() for rows in row_weights])
         groups = [[task] for task in range(len(inputs))] if groups is None else groups
         pooled, lengths = pooled_rows(inputs, targets, groups, row_weights)
@@ -177,7 +206,18 @@ class PooledSpace(MergeSpace):
             members = list(group)
             n_rows[slot] = counts[members].sum()
             weight[slot] = weights[members] @ (1.0 + 1.0 / totals[members])
-        return cls._of_tables(pooled, lengths, n_rows, n_tasks, weight)
+        if not penalised:
+            return cls._of_tables(pooled, lengths, n_rows, n_tasks, weight)
+        width = lengths.size
+        scale = np.where(lengths > 0.0, lengths, 1.0)
+        scale[-1] = 1.0
+        triangles = np.zeros((len(groups), width, width))
+        for slot, rows in enumerate(pooled):
+            triangle = np.asarray(np.linalg.qr(rows / scale, mode="r"))
+            triangles[slot, : triangle.shape[0]] = triangle
+        nothing = np.zeros(len(groups))
+        pool = Pool(nothing, nothing, nothing, n_rows, n_tasks, weight)
+        return cls(triangles, pool, width - 1, penalised=True)
 
     @classmethod
     def of_centred(
@@ -207,7 +247,7 @@ class PooledSpace(MergeSpace):
         scale = np.where(length > 0.0, length, 1.0)[used]
         used, scale = np.append(used, True), np.append(scale, 1.0)
         count, width = len(tables), scale.size - 1
-        root, coordinates = np.zeros((count, width, width)), np.zeros((count, width))
+        triangle = np.zeros((count, width, width + 1))
         rank, residual = np.empty((2, count))
         for at in _alike(tables):
             rows = (
@@ -216,21 +256,24 @@ class PooledSpace(MergeSpace):
                 else np.stack([tables[slot] for slot in at.tolist()])
             )
             rows = rows[:, :, used] / scale
-            root[at], coordinates[at], residual[at], rank[at] = _factor(rows)
+            triangle[at], residual[at], rank[at] = _factor(rows)
         # Without a degree of freedom nothing is left, not even rounding.
         residual[n_rows - rank - n_tasks <= 0.0] = 0.0
-        explained = np.einsum("tj,tj->t", coordinates, coordinates)
+        explained = np.einsum("tj,tj->t", triangle[:, :, -1], triangle[:, :, -1])
         pool = Pool(explained, residual, rank, n_rows, n_tasks, weight)
-        return cls(root, coordinates, pool, lengths.size - 1)
+        return cls(triangle, pool, lengths.size - 1)
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Both pooled fits, the one of all rows, and the slopes that would become one."""
         first, second, both, rise, lost = self._compared(block, others)
+        compared = first, second, both, rise, lost
+        fits = (lambda: (self._fit(first), self._fit(second))), (lambda: self._fit(both))
+        if self._penalty is not None:
+            return Evidence(*fits, lambda: self._as_if_left_out(*compared))
         terms = cache(lambda: break_even(first, second, lost))
         return Evidence(
-            lambda: (self._fit(first), self._fit(second)),
-            lambda: self._fit(both),
-            lambda: self._difference(first, second, both, rise, lost),
+            *fits,
+            lambda: self._difference(*compared),
             lambda: terms()[0],
             lambda: terms()[1],
         )
@@ -256,18 +299,18 @@ class PooledSpace(MergeSpace):
     @property
     def _prediction(self) -> FloatArray:
         """Unit vectors of what groups' slopes predict, worked out when they are asked for."""
-        for block in self._outdated:
-            self._predicted[block] = self._predict(block)
-        self._outdated.clear()
+        if self._outdated:
+            outdated = np.array(sorted(self._outdated))
+            self._predicted[outdated] = self._predict(outdated)
+            self._outdated.clear()
         return self._predicted
 
-    @_prediction.setter
-    def _prediction(self, vectors: FloatArray) -> None:
-        self._predicted, self._outdated = vectors, set[int]()
+    def start(self) -> tuple[FloatArray, Pool] | None:
+        """What compiled code asks and merges by itself; None by ridge regression.
 
-    def groups(self) -> tuple[FloatArray, Pool]:
-        """Gram matrices with the target, and what else fits need, as merges change them."""
-        return self._gram, self._pool
+        Gram matrices with the target, and what else fits need.
+        """
+        return None if self._penalty is not None else (self._gram, self._pool)
 
     @property
     def weight(self) -> FloatArray:
@@ -288,7 +331,7 @@ class PooledSpace(MergeSpace):
         at = np.array([task, others[0]])
         rest._stack(at.tolist())
         pool = Pool(*(column[at].copy() for column in rest._pool))
-        return PooledSpace(rest._root[at], rest._coordinates[at], pool, self.n_inputs)
+        return PooledSpace(rest._triangle[at], pool, self.n_inputs)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of what two groups' slopes predict, over the rows of all tasks.
@@ -301,17 +344,20 @@ class PooledSpace(MergeSpace):
     def merge(self, block: int, other: int) -> None:
         """Pool the rows of two groups."""
         pair = np.array([block]), np.array([other])
-        first, second = map(self._at, pair)
-        root, coordinates = self._stacked(*pair)
-        rows = np.concatenate((root, coordinates[:, :, None]), axis=2)
-        self._root[block], self._coordinates[block], rise, rank = (
-            part[0] for part in _factor(rows)
-        )
-        both = self._union(first, second, np.array([rise]), np.array([rank]))
+        rows = self._stacked(*pair)
+        if self._penalty is None:
+            first, second = map(self._at, pair)
+            self._triangle[block], rise, rank = (part[0] for part in _factor(rows))
+            both = self._union(first, second, np.array([rise]), np.array([rank]))
+        else:
+            self._triangle[block] = np.linalg.qr(rows[0], mode="r")
+        self._gram[block] = self._triangle[block].T @ self._triangle[block]
+        if self._penalty is not None:
+            self._pool.n_samples[block] += self._pool.n_samples[other]
+            self._pool.n_tasks[block] += self._pool.n_tasks[other]
+            both, self._penalty[pair[0]] = self._judged(pair[0])
         for column, value in zip(self._pool, both, strict=True):
             column[block] = value[0]
-        table = np.column_stack((self._root[block], self._coordinates[block]))
-        self._gram[block] = table.T @ table
         self._outdated.add(block)
 
     def merged(self, block: int, other: int) -> None:
@@ -330,9 +376,13 @@ class PooledSpace(MergeSpace):
         """Groups as they are, pooled; the rise of the residual, and the coefficients lost."""
         at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
         first, second = self._at(at), self._at(others)
-        rise, rank = self._joined(block, others)
-        lost = first.rank + second.rank - rank
-        return first, second, self._union(first, second, rise, rank), rise, lost
+        if self._penalty is None:
+            rise, rank = self._joined(block, others)
+            both = self._union(first, second, rise, rank)
+        else:
+            both = self._judged_together(np.broadcast_to(block, others.shape), others)
+            rise = both.residual - (first.residual + second.residual)
+        return first, second, both, rise, first.rank + second.rank - both.rank
 
     def _at(self, at: IntArray | slice) -> Pool:
         return Pool(*(column[at] for column in self._pool))
@@ -349,7 +399,8 @@ class PooledSpace(MergeSpace):
 
     def _fit(self, pool: Pool) -> Fit:
         explained, residual, rank, n_samples, n_tasks, _ = pool
-        return Fit(explained, residual, n_samples, self.n_inputs, rank, pool.dof, n_tasks)
+        dof = pool.dof if self._penalty is None else np.maximum(n_samples - n_tasks, 1.0)
+        return Fit(explained, residual, n_samples, self.n_inputs, rank, dof, n_tasks)
 
     def _difference(
         self, first: Pool, second: Pool, both: Pool, rise: FloatArray, lost: FloatArray
@@ -364,26 +415,61 @@ class PooledSpace(MergeSpace):
         explained = np.where(known, rise, shared * (residual / dof))
         return Fit(explained, residual, both.n_samples, self.n_inputs, lost, dof, both.n_tasks)
 
-    def _stacked(self, blocks: IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Triangles of blocks above those of the others, and what they are regressed on."""
+    def _as_if_left_out(
+        self, first: Pool, second: Pool, both: Pool, rise: FloatArray, lost: FloatArray
+    ) -> Fit:
+        """What separate slopes explain of rows left out, against the noise that they leave.
+
+        A unit is gained where a side has no row to spare: nothing else is known.
+        """
+        free = (first.n_samples <= first.n_tasks) | (second.n_samples <= second.n_tasks)
+        residual, freed = first.residual + second.residual, np.maximum(lost, 1.0)
+        residual = np.where(free, np.where(both.residual > 0.0, both.residual, 1.0), residual)
+        explained = np.where(free, -residual * freed / (both.n_samples - 1.0), rise)
+        fit = self._fit(both)
+        return fit._replace(explained=explained, residual=residual, rank=freed)
+
+    def _judged_together(self, blocks: IntArray, others: IntArray) -> Pool:
+        """Ridge regressions of the rows of two groups together, in pairs."""
+        found = Pool(*np.empty((len(Pool._fields), others.size)))
+        for chunk in chunks(others.size, self._gram[0].size):
+            replace(found, chunk, self._judged(blocks[chunk], others[chunk])[0])
+        return found
+
+    def _judged(self, *sides: IntArray) -> tuple[Pool, FloatArray]:
+        """Ridge regressions of the rows of groups, or of two groups together, and penalties."""
+        held = (self._gram, *self._pool[3:])
+        gram, n_rows, n_tasks, weight = (
+            reduce(np.add, (column[side] for side in sides)) for column in held
+        )
+
+        def columns(weak: IntArray) -> FloatArray:
+            rows = np.concatenate([self._triangle[side[weak]] for side in sides], axis=1)
+            return rows.swapaxes(1, 2)
+
+        found = judge_gram(gram, n_rows, n_tasks, columns)
+        explained = about_mean(gram[:, -1, -1], n_rows, n_tasks) - found.residual
+        pool = Pool(explained, found.residual, found.used, n_rows, n_tasks, weight)
+        return pool, found.penalty
+
+    def _stacked(self, blocks: IntArray, others: IntArray) -> FloatArray:
+        """Triangles of blocks above those of the others."""
         if self._apart:
             self._stack([*blocks.tolist(), *others.tolist()])
-        root = np.concatenate((self._root[blocks], self._root[others]), axis=1)
-        return root, np.concatenate((self._coordinates[blocks], self._coordinates[others]), axis=1)
+        return np.concatenate((self._triangle[blocks], self._triangle[others]), axis=1)
 
     def _stack(self, blocks: Sequence[int]) -> None:
         """Bring the triangles of groups up to date; Gram matrices alone answer most questions."""
         for block in blocks:
             if (members := self._apart.pop(block, None)) is not None:
-                rows = np.concatenate((self._root[members], self._coordinates[members, :, None]), 2)
-                found = _factor(rows.reshape(1, -1, rows.shape[2]))
-                self._root[block], self._coordinates[block] = found[0][0], found[1][0]
+                rows = self._triangle[members]
+                self._triangle[block] = _factor(rows.reshape(1, -1, rows.shape[2]))[0][0]
 
     def _joined(self, block: int | IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rise of the residual when pooled, and rank, for each of the others."""
         rise, rank = np.empty(others.size), np.empty(others.size)
         blocks = np.broadcast_to(block, others.shape)
-        for chunk in chunks(others.size, 2 * self._root.shape[1] ** 2):
+        for chunk in chunks(others.size, 2 * self._triangle.shape[1] ** 2):
             rise[chunk], rank[chunk] = self._regressed(blocks[chunk], others[chunk])
         explained = self._pool.explained[blocks] + self._pool.explained[others]
         return np.where(rise > ROUNDING * explained, rise, 0.0), rank
@@ -394,32 +480,40 @@ class PooledSpace(MergeSpace):
         Most questions are far from both a dependence of inputs and a perfect fit, and a Cholesky
         factor of the sum is a tenth of the work of a triangle of the rows.
         """
-        width = self._root.shape[2]
+        width = self._triangle.shape[2] - 1
         full = (self._pool.rank[blocks] == width) & (self._pool.rank[others] == width)
         if not full.all():
-            return _regress(*self._stacked(blocks, others))
+            return _regress(self._stacked(blocks, others))
         gram = self._gram[blocks] + self._gram[others]
         square = np.einsum("kii->ki", gram)
         unit = 1.0 / np.sqrt(np.where(square > 0.0, square, 1.0))
         try:
             factor = np.linalg.cholesky(gram * (unit[:, :, None] * unit[:, None, :]))
         except np.linalg.LinAlgError:  # of one pair
-            return _regress(*self._stacked(blocks, others))
+            return _regress(self._stacked(blocks, others))
         pivots = np.einsum("kii->ki", factor) ** 2
         rise, rank = pivots[:, -1] * square[:, -1], np.full(blocks.size, float(width))
         weak = np.flatnonzero(~(pivots[:, :-1].min(axis=1) * pivots[:, -1] > TRUSTED_DIGITS))
         if weak.size:
-            rise[weak], rank[weak] = _regress(*self._stacked(blocks[weak], others[weak]))
+            rise[weak], rank[weak] = _regress(self._stacked(blocks[weak], others[weak]))
         return rise, rank
 
-    def _predict(self, block: int) -> FloatArray:
-        """Unit vector of what a group's slopes predict; zero where they are zero."""
-        self._stack([block])
-        root, rank = self._root[block], int(self._pool.rank[block])
-        shortest = linalg.lstsq(root[:rank], self._coordinates[block, :rank], check_finite=False)
-        predicted = self._metric @ shortest[0] if rank else np.zeros(self._metric.shape[0])
-        length = float(np.sqrt(predicted @ predicted))
-        return np.asarray(predicted / length if length > 0.0 else predicted)
+    def _predict(self, blocks: IntArray) -> FloatArray:
+        """Unit vectors of what groups' slopes predict; zero where they are zero."""
+        if self._penalty is not None:
+            counts = self._pool.n_samples[blocks], self._pool.n_tasks[blocks]
+            slopes = coefficients(moments_of(self._gram[blocks], *counts), self._penalty[blocks])
+            predicted = slopes @ self._metric.T
+        else:
+            self._stack(blocks.tolist())
+            predicted = np.zeros((blocks.size, self._metric.shape[0]))
+            for row, table, rank in zip(
+                predicted, self._triangle[blocks], self._pool.rank[blocks].astype(int), strict=True
+            ):
+                if rank:
+                    inputs, target = table[:rank, :-1], table[:rank, -1]
+                    row[:] = self._metric @ linalg.lstsq(inputs, target, check_finite=False)[0]
+        return unit_vectors(predicted, np.einsum("bk,bk->b", predicted, predicted))
 
 
 def pooled_rows(
@@ -454,7 +548,7 @@ def _alike(tables: Sequence[FloatArray] | FloatArray) -> Iterator[IntArray]:
             yield at[chunk]
 
 
-def _factor(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _factor(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Turn regressions of the last column on the others so that inputs have as few rows as rank.
 
     Inputs and coordinates of the target, in as many rows as inputs, zeros behind the rank; residual
@@ -465,7 +559,8 @@ def _factor(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Float
     unit = np.append(np.where(length > 0.0, length, 1.0)[:, :-1], np.ones((count, 1)), axis=1)
     table = rows / unit[:, None, :]
     weak = np.arange(count)
-    root, coordinates = np.zeros((count, width, width)), np.zeros((count, width))
+    found = np.zeros((count, width, width + 1))
+    root, coordinates = found[:, :, :-1], found[:, :, -1]
     residual, rank = np.empty(count), np.full(count, float(width))
     if n_rows > width:
         triangle = np.asarray(np.linalg.qr(table, mode="r"))
@@ -486,11 +581,12 @@ def _factor(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Float
         # Times a length of zero: rounding in the place of a column would pass for a direction.
         root[at, : fitted.size] = values[kept, None] * right[kept] * length[at, :-1]
         coordinates[at, : fitted.size] = fitted + again
-    return root, coordinates, residual, rank
+    return found, residual, rank
 
 
-def _regress(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Residual sums of squares and ranks of many small regressions."""
+def _regress(table: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Residual sums of squares and ranks of many small regressions of the last column."""
+    rows, target = table[:, :, :-1], table[:, :, -1]
     length = np.sqrt(np.einsum("kij,kij->kj", rows, rows))
     unit = rows / np.where(length > 0.0, length, 1.0)[:, None, :]
     table = np.concatenate((unit, target[:, :, None]), axis=2)
@@ -532,16 +628,6 @@ def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, Bo
     return residual, np.asarray((left_over < DEPENDENT) & firm_still)
 
 
-def _with_target(root: FloatArray, coordinates: FloatArray) -> FloatArray:
-    """Cross-products of inputs and, last, the target along them."""
-    table = np.concatenate((root, coordinates[:, :, None]), axis=2)
-    return np.asarray(table.swapaxes(1, 2) @ table)
-
-
-#: What files keep of a space, and what it is called here.
-KEPT = {"n_inputs": "n_inputs", "n_variables": "n_variables"} | {
-    name: f"_{name}" for name in ("coordinates", "metric", "pool", "prediction", "root")
-}
 #: Stands for no degrees of freedom: a risk a million times the noise, but a number.
 NEARLY_NO_DOF = 1e-6
 #: Singular values of unit columns below this share of the largest are rounding.
@@ -556,168 +642,3 @@ TRUSTED_PIVOT = 1e-6
 DEPENDENT = 1e-12
 #: A rise below this share of what was explained is rounding.
 ROUNDING = 1e-26
-
-
-class PenalisedPooledSpace(MergeSpace):
-    """Tasks to merge by pooling their rows, as in ``PooledSpace``, fitted by ridge regression.
-
-    Common slopes, one intercept for each task. Cross-products of ``[X, y]`` about each task's means
-    add over tasks, and so do their triangles, stacked: the first answer nearly every question, the
-    second where hardly a row is spared or hardly anything is left of the target. Each fit has the
-    penalty that generalised cross-validation prefers, so that a task may have fewer rows than
-    inputs.
-
-    The value of a group is minus its residual sum of squares as if each of its rows were left out:
-    every row counts alike, and tasks by their rows (up to terms of order ``1/n`` what each task
-    weighs does not move where pooling breaks even, ``Balance``). A merge gains ``res_P +
-    res_Q - res_PQ``. ``cross_validated_risk`` reads that as what separate slopes explain, against
-    the noise they leave: its loss is ``1 - gain/(q s)``, with ``s = (res_P + res_Q)/(n-1)`` and
-    ``q = r_P + r_Q - r_PQ`` effective coefficients that a merge frees, at least one. For least
-    squares a gain is ``q s (2 - F)`` with Chow's F, up to terms of order ``r/n``, and the loss
-    ``F - 1``: that of ``target_risk``, whose ``F_star`` is 2 in the same limit.
-
-    A group with no more rows than intercepts says nothing of slopes and errs without bound alone:
-    pooling costs nobody anything, and its loss is zero.
-    """
-
-    def __init__(
-        self, triangles: FloatArray, n_rows: FloatArray, n_levels: FloatArray, n_inputs: int
-    ) -> None:
-        self._triangle = triangles  # (groups, rows, inputs then target); owned and changed
-        self._gram = triangles.swapaxes(1, 2) @ triangles
-        self._n_rows, self._n_levels = n_rows, n_levels
-        self.n_variables, self.n_inputs = int(triangles.shape[0]), n_inputs
-        everyone = np.arange(self.n_variables)
-        self._fitted = self._judge(everyone)
-        spare = np.maximum(n_rows - n_levels, 1.0)
-        #: Mean variance of the targets as they stand, the scale of losses in target units.
-        self.total_variance = float((self._gram[:, -1, -1] / spare).mean())
-        # Of the inputs over the rows of all groups.
-        inputs = self._gram[:, :-1, :-1].sum(axis=0)
-        values, vectors = np.linalg.eigh(inputs)
-        self._metric = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-        self._prediction = self._predict(everyone)
-
-    @classmethod
-    def of(
-        cls,
-        inputs: Sequence[FloatArray],
-        targets: Sequence[FloatArray],
-        *,
-        groups: Sequence[Sequence[int]] | None = None,
-        row_weights: Sequence[FloatArray] | None = None,
-    ) -> PenalisedPooledSpace:
-        """Build from each task's rows, ``(samples, inputs)`` and ``(samples,)``.
-
-        ``groups`` of tasks are pooled from the start. ``row_weights`` are analytic: a row's noise
-        has a variance that is so many times smaller; rows of weight zero do not count.
-        """
-        n_inputs = inputs[0].shape[1]
-        groups = [[task] for task in range(len(inputs))] if groups is None else groups
-        row_weights = [np.ones(len(y)) for y in targets] if row_weights is None else row_weights
-        counts = np.array([float(np.count_nonzero(weight)) for weight in row_weights])
-        pooled, length = pooled_rows(inputs, targets, groups, row_weights)
-        scale = np.where(length > 0.0, length, 1.0)
-        scale[-1] = 1.0
-        triangles = np.zeros((len(groups), n_inputs + 1, n_inputs + 1))
-        for slot, rows in enumerate(pooled):
-            triangle = np.asarray(np.linalg.qr(rows / scale, mode="r"))
-            triangles[slot, : triangle.shape[0]] = triangle
-        n_rows = np.array([counts[list(group)].sum() for group in groups])
-        n_levels = np.array([float(len(group)) for group in groups])
-        return cls(triangles, n_rows, n_levels, n_inputs)
-
-    def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
-        """Both pooled fits, the one of all rows, and what separate slopes explain."""
-        blocks = np.broadcast_to(block, others.shape)
-        both = cache(lambda: self._joined(blocks, others))
-
-        def after() -> Fit:
-            square = self._gram[blocks, -1, -1] + self._gram[others, -1, -1]
-            return self._fit(both(), square, *self._counts(blocks, others))
-
-        return Evidence(
-            lambda: (self._fit_of(blocks), self._fit_of(others)),
-            after,
-            lambda: self._difference(blocks, others, both()),
-        )
-
-    def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Correlation of what two groups' slopes predict, over the rows of all tasks."""
-        mine, theirs = self._prediction[block], self._prediction[others]
-        return np.asarray(np.einsum("...j,...j->...", mine, theirs))
-
-    def merge(self, block: int, other: int) -> None:
-        """Pool the rows of two groups."""
-        stacked = np.concatenate((self._triangle[block], self._triangle[other]))
-        self._triangle[block] = np.linalg.qr(stacked, mode="r")
-        self._gram[block] = self._triangle[block].T @ self._triangle[block]
-        self._n_rows[block] += self._n_rows[other]
-        self._n_levels[block] += self._n_levels[other]
-        at = np.array([block])
-        replace(self._fitted, at, self._judge(at))
-        self._prediction[at] = self._predict(at)
-
-    def mean_correlation(self) -> FloatArray:
-        """Average correlation of each task's predictions with those of all of them."""
-        return np.asarray(self._prediction @ self._prediction.mean(axis=0))
-
-    def _counts(self, blocks: IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Rows and intercepts of two groups together."""
-        n_rows = self._n_rows[blocks] + self._n_rows[others]
-        return n_rows, self._n_levels[blocks] + self._n_levels[others]
-
-    def _joined(self, blocks: IntArray, others: IntArray) -> Judged:
-        """Fits of the rows of two groups together."""
-        found = Judged(*(np.empty(others.size) for _ in Judged._fields))
-        for chunk in chunks(others.size, self._gram[0].size):
-            replace(found, chunk, self._judge(blocks[chunk], others[chunk]))
-        return found
-
-    def _judge(self, blocks: IntArray, others: IntArray | None = None) -> Judged:
-        """Fits of the rows of groups, or of two groups together in pairs."""
-        if others is None:
-            gram, counts = self._gram[blocks], (self._n_rows[blocks], self._n_levels[blocks])
-        else:
-            gram, counts = self._gram[blocks] + self._gram[others], self._counts(blocks, others)
-
-        def columns(weak: IntArray) -> FloatArray:
-            sides = [self._triangle[side[weak]] for side in (blocks, others) if side is not None]
-            return np.concatenate(sides, axis=1).swapaxes(1, 2)
-
-        return judge_gram(gram, *counts, columns)
-
-    def _fit_of(self, blocks: IntArray) -> Fit:
-        found = Judged(*(column[blocks] for column in self._fitted))
-        square = self._gram[blocks, -1, -1]
-        return self._fit(found, square, self._n_rows[blocks], self._n_levels[blocks])
-
-    def _fit(
-        self, found: Judged, square: FloatArray, n_rows: FloatArray, n_levels: FloatArray
-    ) -> Fit:
-        explained = about_mean(square, n_rows, n_levels) - found.residual
-        dof = np.maximum(n_rows - n_levels, 1.0)
-        return Fit(explained, found.residual, n_rows, self.n_inputs, found.used, dof, n_levels)
-
-    def _difference(self, blocks: IntArray, others: IntArray, both: Judged) -> Fit:
-        """What separate slopes explain of rows left out, against the noise that they leave."""
-        first, second = (
-            Judged(*(column[at] for column in self._fitted)) for at in (blocks, others)
-        )
-        n_rows, n_levels = self._counts(blocks, others)
-        residual = first.residual + second.residual
-        explained = both.residual - residual
-        freed = np.maximum(first.used + second.used - both.used, 1.0)
-        # A unit is gained where a side has no row to spare: nothing else is known.
-        alone = self._n_rows <= self._n_levels
-        free = alone[blocks] | alone[others]
-        residual = np.where(free, np.where(both.residual > 0.0, both.residual, 1.0), residual)
-        explained = np.where(free, -residual * freed / (n_rows - 1.0), explained)
-        dof = np.maximum(n_rows - n_levels, 1.0)
-        return Fit(explained, residual, n_rows, self.n_inputs, freed, dof, n_levels)
-
-    def _predict(self, blocks: IntArray) -> FloatArray:
-        """Unit vectors of what groups' slopes predict; zero where they are zero."""
-        moments = moments_of(self._gram[blocks], self._n_rows[blocks], self._n_levels[blocks])
-        predicted = coefficients(moments, self._fitted.penalty[blocks]) @ self._metric.T
-        return unit_vectors(predicted, np.einsum("bk,bk->b", predicted, predicted))

@@ -16,9 +16,8 @@ from ctfa.core.mixed import Drawn, estimate, in_unit_inputs
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
 from ctfa.core.small_fits import RowMoments, Slopes, chunks, regress, summed
-from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
-from ctfa.core.spaces.paired import PairedSpace
-from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
+from ctfa.core.spaces.paired import LeastSquares, PairedSpace, Penalised
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, sides_of, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -238,7 +237,7 @@ class SharedFit(OwnFits):
             targets.append(values[-1, kept])
             kept_rows.append(kept)
         weights = None if series.weights is None else [series.weights[kept] for kept in kept_rows]
-        return PenalisedPooledSpace.of(rows, targets, row_weights=weights)
+        return PooledSpace.of(rows, targets, row_weights=weights, penalised=True)
 
     def squares(self, partition: Partition) -> SquaredErrors:
         """As generalised cross-validation has them, over ``(1 - leverage/n)^2``.
@@ -320,18 +319,15 @@ class AveragedFit(OwnFits):
 
     def _space(self, overwrite: bool) -> Any:
         assert self.rule is not None
-        series, ridge = self.series, self.rule.solver == "ridge"
+        series, counts = self.series, None
         sizes = series.task_weights
-        if not ridge and series.is_complete:
-            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
-        counts = None
-        if sizes is not None:
+        if sizes is not None and not series.is_complete:
             # Means are over counts of one or more where anybody is observed.
             counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
-        kind = PenalisedPairedSpace if ridge else GappyPairedSpace
-        every_column = not ridge and self.rule.criterion.counts_columns
-        return kind.of_series(
-            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
+        ridge = self.rule.solver == "ridge"
+        reading = Penalised() if ridge else LeastSquares(self.rule.criterion.counts_columns)
+        return PairedSpace.of_series(
+            series, reading, sizes=sizes, counts=counts, overwrite=overwrite
         )
 
     def squares(self, partition: Partition) -> SquaredErrors:
