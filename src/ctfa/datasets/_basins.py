@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.spatial import Voronoi
 from sklearn.utils import check_random_state
 
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.datasets._bunches import InputsBunch, numbered, require_count, require_number
+from ctfa.datasets._bunches import InputsBunch, numbered, require_numbers
 
 #: Inputs by name, their units, size and spread from month to month; snow comes last.
 SLOTS = (
@@ -116,14 +115,18 @@ def make_basins(
     >>> basins.slot_names[:2], basins.target_names[0]
     (['temperature', 'precipitation'], 'basin_001')
     """
-    gap_shares = _read_gaps(gaps)
-    require_count("n_basins", n_basins, least=1)
-    require_count("n_samples", n_samples, least=1)
-    require_count("n_features", n_features, least=1)
-    require_count("n_regions", n_regions, least=1, most=n_basins)
-    require_number("noise", noise, least=0.0)
-    require_number("within", within, least=0.0)
-    require_number("missing_slots", missing_slots, least=0.0, most=1.0)
+    shares = tuple(gaps) if isinstance(gaps, tuple | list | np.ndarray) else (gaps, gaps)
+    for share in shares:
+        require_numbers(0.0, MOST_GAPS, whole=False, gaps=share)
+    if len(shares) != 2:
+        raise ValueError(
+            f"gaps={gaps!r}: give the share of missing values, or a pair of them for inputs and "
+            "for targets."
+        )
+    require_numbers(1, n_basins=n_basins, n_samples=n_samples, n_features=n_features)
+    require_numbers(1, n_basins, n_regions=n_regions)
+    require_numbers(0.0, whole=False, noise=noise, within=within)
+    require_numbers(0.0, 1.0, whole=False, missing_slots=missing_slots)
     if missing_slots and n_features < 2:
         raise ValueError(
             f"missing_slots={missing_slots} with n_features={n_features}: a basin without its only "
@@ -163,7 +166,7 @@ def make_basins(
     target_units = np.exp(rng.normal(size=n_basins))
     target *= target_units
     target += 3.0 * target_units * rng.normal(size=n_basins)
-    for values, share in zip((data, target), gap_shares, strict=True):
+    for values, share in zip((data, target), shares, strict=True):
         _cut_gaps(values, share, rng)
 
     return InputsBunch(
@@ -245,21 +248,6 @@ def _cut_gaps(values: FloatArray, share: float, rng: np.random.Generator) -> Non
         missing = np.where(missing, chance >= 1.0 / GAP_LENGTH, chance < begins)
 
 
-def _read_gaps(gaps: Any) -> tuple[float, float]:
-    shares = tuple(gaps) if isinstance(gaps, tuple | list | np.ndarray) else (gaps, gaps)
-    if not all(isinstance(share, Real) and not isinstance(share, bool) for share in shares):
-        raise TypeError(
-            f"gaps={gaps!r} is not a number: give the share of missing values, or a pair of them "
-            "for inputs and for targets."
-        )
-    if len(shares) != 2 or not all(0.0 <= share <= MOST_GAPS for share in shares):
-        raise ValueError(
-            f"gaps={gaps!r}: give the share of missing values, from 0 to {MOST_GAPS}, or a pair of "
-            "them for inputs and for targets."
-        )
-    return float(shares[0]), float(shares[1])
-
-
 #: The box in degrees, west to east and south to north: about Europe.
 BOX = np.array([[-10.0, 30.0], [36.0, 70.0]])
 #: How far a point strays from the middle of its square, in squares: never out of it.
@@ -288,11 +276,9 @@ class Map:
         stray = rng.uniform(-STRAY, STRAY, size=(n_points, 2))
         points = BOX[:, 0] + (middle + stray) * square
         cells = Voronoi(np.concatenate((points, *_mirrored(points, MIRRORED * square))))
-        sides = cells.ridge_points
-        sides = sides[(sides < n_points).all(axis=1)]
-        both = np.concatenate((sides, sides[:, ::-1]))
-        ones = np.ones(len(both))
-        graph = sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(n_points, n_points))
+        one, other = cells.ridge_points[(cells.ridge_points < n_points).all(axis=1)].T
+        half = sparse.csr_array((np.ones(one.size), (one, other)), shape=(n_points, n_points))
+        graph = half + half.T
         graph.data[:] = 1.0  # a pair that was listed twice
         return cls(points, graph, cells)
 
