@@ -157,41 +157,31 @@ def _lanes(fitted: FittedGroups) -> list[Lane]:
     if fitted.shares == "mean":  # the only ones that can be turned round
         signs = ["" if sign > 0 else "\u2212" for sign in fitted.aggregator.signs_]
         names = [sign + name for sign, name in zip(signs, names, strict=True)]
+    given = np.array([features.partition_.n_variables for features in fitted.model.features_])
+    kept = np.array([features.n_groups_ for features in fitted.model.features_])
     lanes = []
     for group in order[:n_shown].tolist():
         members = fitted.partition.groups[group].tolist()
         first = merged.format(len(members)) if len(members) > 1 else "by itself"
-        listed = _listed([names[member] for member in members])
-        given, kept = _sizes(fitted, group)
-        left = untouched.format(given)
-        if given != kept:
-            left = f"{given} {averaged} \u2192 {kept} means"
+        listed = ", ".join(names[member] for member in members[:LETTERS])
+        listed = textwrap.shorten(listed, LETTERS, placeholder=" \u2026")
+        left = untouched.format(given[group])
+        if given[group] != kept[group]:
+            left = f"{given[group]} {averaged} \u2192 {kept[group]} means"
         kind = type(fitted.model.regressors_[group]).__name__
         lanes.append(Lane(f"{first}\n{listed}", left, kind, f"to {len(members)}"))
     rest = order[n_shown:]
     if rest.size:
-        kept_of = np.array([_sizes(fitted, group)[1] for group in rest.tolist()])
         lanes.append(
             Lane(
                 f"{rest.size:,} more groups\nof {_range(sizes[rest])} each",
-                f"{_range(kept_of)} columns each",
+                f"{_range(kept[rest])} columns each",
                 f"{rest.size:,} models",
                 f"to {sizes[rest].sum():,}",
                 is_rest=True,
             )
         )
     return lanes
-
-
-def _sizes(fitted: FittedGroups, group: int) -> tuple[int, int]:
-    """Features that a group has, and columns that its model gets."""
-    features = fitted.model.features_[group]
-    return features.partition_.n_variables, features.n_groups_
-
-
-def _listed(names: Sequence[str]) -> str:
-    """As many names as a line holds."""
-    return textwrap.shorten(", ".join(names[:LETTERS]), LETTERS, placeholder=" \u2026")
 
 
 def _range(counts: Any) -> str:

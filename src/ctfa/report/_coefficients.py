@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa.core.confounds import Confounds
@@ -66,8 +65,6 @@ def coefficients_of(fitted: FittedGroups, rows: Rows | None = None) -> Coefficie
     regressors, coef = fitted.model.regressors_, []
     for regressor, features in zip(regressors, fitted.model.features_, strict=True):
         known: Any = getattr(getattr(regressor, "best_estimator_", regressor), "coef_", None)
-        if sparse.issparse(known):
-            known = known.toarray()
         if known is None or np.size(known) != features.n_groups_:
             return None
         coef.append(np.asarray(known, dtype=np.float64).reshape(-1))
