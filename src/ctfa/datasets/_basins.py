@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ SLOTS = (
 )
 SNOW = ("snow", "mm", 40.0, 25.0)
 #: Waves that make a smooth field, and its correlation length in units of the map. Longer than a
-#: region is wide, as for monthly weather: with a shorter one a mean over a region is nobody's
+#: region is wide, as for monthly weather: with a shorter one a mean over a region is no basin's
 #: weather, and averaging does not pay even within the truth.
 N_WAVES, WAVE_LENGTH = 48, 0.5
 #: Shares of the variance: of an input that is its own basin's alone and that is the season's, and
@@ -134,10 +133,11 @@ def make_basins(
         )
     # Seeded by scikit-learn's generator as everywhere, drawn from numpy's, which is twice as fast.
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    world = Map.drawn(n_basins, rng)
-    regions = world.regions(n_regions, rng)
-    waves = _waves(world.unit_points, rng)
-    lon, lat = world.points.T
+    points, graph, cells = _drawn(n_basins, rng)
+    in_box = (points - BOX[:, 0]) / np.ptp(BOX, axis=1)
+    regions = _regions(in_box, graph, n_regions, rng)
+    waves = _waves(in_box, rng)
+    lon, lat = points.T
     height = rng.normal(size=N_WAVES) @ waves
     elevation = 400.0 * np.exp((height - height.mean()) / (float(height.std()) or 1.0))
     exists = np.ones((n_basins, n_features), dtype=bool)
@@ -181,8 +181,8 @@ def make_basins(
         lon=lon,
         lat=lat,
         elevation=elevation,
-        connectivity=world.graph,
-        polygons=world.polygons() if polygons else None,
+        connectivity=graph,
+        polygons=_polygons(points, cells) if polygons else None,
         regions=regions,
         coefficients=coefficients,
         slot_units=np.array([unit for *_, unit in slots]),
@@ -256,69 +256,62 @@ STRAY = 0.4
 MIRRORED = 8.0
 
 
-@dataclass(frozen=True, eq=False)
-class Map:
-    """Points in the box, the cells of all that is nearest to each, and who touches whom."""
+def _drawn(n_points: int, rng: np.random.Generator) -> tuple[FloatArray, sparse.csr_array, Voronoi]:
+    """Points in the box, who touches whom, and the cells of all that is nearest to each.
 
-    points: FloatArray  # (L, 2): longitude, latitude
-    graph: sparse.csr_array  # symmetric, ones where two cells share a side
-    cells: Voronoi
+    Points are drawn a little irregularly, and the box is divided among them.
+    """
+    width, height = np.ptp(BOX, axis=1)
+    n_columns = int(np.ceil(np.sqrt(n_points * width / height)))
+    n_rows = int(np.ceil(n_points / n_columns))
+    square = np.array([width / n_columns, height / n_rows])
+    taken = np.sort(rng.permutation(n_columns * n_rows)[:n_points])
+    middle = np.column_stack((taken % n_columns, taken // n_columns)) + 0.5
+    stray = rng.uniform(-STRAY, STRAY, size=(n_points, 2))
+    points = BOX[:, 0] + (middle + stray) * square
+    cells = Voronoi(np.concatenate((points, *_mirrored(points, MIRRORED * square))))
+    one, other = cells.ridge_points[(cells.ridge_points < n_points).all(axis=1)].T
+    half = sparse.csr_array((np.ones(one.size), (one, other)), shape=(n_points, n_points))
+    graph = half + half.T
+    graph.data[:] = 1.0  # a pair that was listed twice
+    return points, graph, cells
 
-    @classmethod
-    def drawn(cls, n_points: int, rng: np.random.Generator) -> Map:
-        """Draw points a little irregularly, and divide the box among them."""
-        width, height = np.ptp(BOX, axis=1)
-        n_columns = int(np.ceil(np.sqrt(n_points * width / height)))
-        n_rows = int(np.ceil(n_points / n_columns))
-        square = np.array([width / n_columns, height / n_rows])
-        taken = np.sort(rng.permutation(n_columns * n_rows)[:n_points])
-        middle = np.column_stack((taken % n_columns, taken // n_columns)) + 0.5
-        stray = rng.uniform(-STRAY, STRAY, size=(n_points, 2))
-        points = BOX[:, 0] + (middle + stray) * square
-        cells = Voronoi(np.concatenate((points, *_mirrored(points, MIRRORED * square))))
-        one, other = cells.ridge_points[(cells.ridge_points < n_points).all(axis=1)].T
-        half = sparse.csr_array((np.ones(one.size), (one, other)), shape=(n_points, n_points))
-        graph = half + half.T
-        graph.data[:] = 1.0  # a pair that was listed twice
-        return cls(points, graph, cells)
 
-    @property
-    def unit_points(self) -> FloatArray:
-        """Points in units of the box."""
-        return np.asarray((self.points - BOX[:, 0]) / np.ptp(BOX, axis=1))
+def _polygons(points: FloatArray, cells: Voronoi) -> list[FloatArray]:
+    """Corners of each cell, counterclockwise."""
+    # Mirrored points make the sides of the box sides of cells; what is left is rounding.
+    corners = np.clip(cells.vertices, BOX[:, 0], BOX[:, 1])
+    outlines = []
+    for point, region in zip(points, cells.point_region, strict=False):
+        outline = corners[cells.regions[region]]
+        around = outline - point
+        outlines.append(outline[np.argsort(np.arctan2(around[:, 1], around[:, 0]))])
+    return outlines
 
-    def polygons(self) -> list[FloatArray]:
-        """Corners of each cell, counterclockwise."""
-        # Mirrored points make the sides of the box sides of cells; what is left is rounding.
-        corners = np.clip(self.cells.vertices, BOX[:, 0], BOX[:, 1])
-        outlines = []
-        for point, region in zip(self.points, self.cells.point_region, strict=False):
-            outline = corners[self.cells.regions[region]]
-            around = outline - point
-            outlines.append(outline[np.argsort(np.arctan2(around[:, 1], around[:, 0]))])
-        return outlines
 
-    def regions(self, n_regions: int, rng: np.random.Generator) -> IntArray:
-        """Give each cell to the seed it is nearest to, along paths whose lengths are random.
+def _regions(
+    points: FloatArray, graph: sparse.csr_array, n_regions: int, rng: np.random.Generator
+) -> IntArray:
+    """Give each cell to the seed it is nearest to, along paths whose lengths are random.
 
-        A cell on the way to a seed is nearer to it still, so a region is never in pieces.
-        """
-        seeds = [int(rng.integers(len(self.points)))]
-        far = np.full(len(self.points), np.inf)
-        while len(seeds) < n_regions:
-            gap = self.unit_points - self.unit_points[seeds[-1]]
-            far = np.minimum(far, np.einsum("ij,ij->i", gap, gap))
-            seeds.append(int(rng.choice(len(far), p=far / far.sum())))
-        edges = sparse.triu(self.graph).tocoo()
-        # Of very different lengths, so that borders wind.
-        lengths = rng.exponential(size=edges.nnz) + 0.1
-        graph = sparse.csr_array((lengths, (edges.row, edges.col)), shape=self.graph.shape)
-        _, _, source = csgraph.dijkstra(
-            graph, directed=False, indices=seeds, min_only=True, return_predecessors=True
-        )
-        label = np.empty(len(far), dtype=np.intp)
-        label[seeds] = np.arange(n_regions)
-        return np.asarray(label[source])
+    A cell on the way to a seed is nearer to it still, so a region is never in pieces.
+    """
+    seeds = [int(rng.integers(len(points)))]
+    far = np.full(len(points), np.inf)
+    while len(seeds) < n_regions:
+        gap = points - points[seeds[-1]]
+        far = np.minimum(far, np.einsum("ij,ij->i", gap, gap))
+        seeds.append(int(rng.choice(len(far), p=far / far.sum())))
+    edges = sparse.triu(graph).tocoo()
+    # Of very different lengths, so that borders wind.
+    lengths = rng.exponential(size=edges.nnz) + 0.1
+    paths = sparse.csr_array((lengths, (edges.row, edges.col)), shape=graph.shape)
+    _, _, source = csgraph.dijkstra(
+        paths, directed=False, indices=seeds, min_only=True, return_predecessors=True
+    )
+    label = np.empty(len(far), dtype=np.intp)
+    label[seeds] = np.arange(n_regions)
+    return np.asarray(label[source])
 
 
 def _mirrored(points: FloatArray, reach: FloatArray) -> list[FloatArray]:

@@ -38,7 +38,8 @@ class InputsBunch(Bunch):  # type: ignore[misc]
         coordinates of the tasks, where they are known. ``ctfa.labelled.fit`` takes it.
         """
         xarray = need("xarray", "to_xarray")
-        target, task = self._words(target, task)
+        known = self.get("words", ("target", "task"))
+        target, task = target or known[0], task or known[1]
         layout, cube = np.asarray(self.layout), self.inputs
         held: dict[str, Any] = {target: (("time", task), np.asarray(self.target))}
         for slot, name in enumerate(self.slot_names):
@@ -63,7 +64,7 @@ class InputsBunch(Bunch):  # type: ignore[misc]
         """Outlines of the targets, or their positions, as a GeoDataFrame; needs geopandas."""
         geopandas = need("geopandas", "to_geopandas")
         shapely = need("shapely", "to_geopandas")
-        _, task = self._words(None, task)
+        task = task or self.get("words", ("target", "task"))[1]
         if self.get("polygons") is not None:
             shapes = [shapely.Polygon(corners) for corners in self.polygons]
         else:
@@ -71,16 +72,11 @@ class InputsBunch(Bunch):  # type: ignore[misc]
         columns = {task: list(self.target_names)}
         return geopandas.GeoDataFrame(columns, geometry=shapes, crs="EPSG:4326")
 
-    def _words(self, target: str | None, task: str | None) -> tuple[str, str]:
-        """What a target is, and what it is of."""
-        own = self.get("words", ("target", "task"))
-        return target or own[0], task or own[1]
-
 
 class Form:
     """Which form of the data the caller of a loader asked for.
 
-    Made before anything is read: to load for a minute and then lack pandas is no fun. What else a
+    Made before anything is read, so that a missing pandas is told at once. What else a
     Bunch is to have (``feature_names``, ``lat``, ...) is given by name; what is None is left out.
     """
 

@@ -146,7 +146,7 @@ def _download(file: DataFile, wanted: Path) -> str:
     except ImportError as error:
         return str(error)
     try:
-        # Not in its place: nobody is to read half a file.
+        # Not in its place: half a file must never be read.
         with tempfile.TemporaryDirectory() as folder:
             path, known_hash = Path(folder, wanted.name), f"sha256:{file.sha256}"
             pooch.retrieve(file.address, known_hash=known_hash, fname=path.name, path=path.parent)

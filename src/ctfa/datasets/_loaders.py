@@ -170,7 +170,7 @@ def load_french_basins(
     n_lags : int, default=8
         Days whose rain is an input, the day itself included.
     every : int, default=7
-        Take every so manieth day.
+        Days from one sample to the next.
     return_X_y : bool, default=False
         Return ``(X, Y, layout)`` and no Bunch.
     as_frame : bool, default=False
@@ -242,7 +242,7 @@ def load_traffic(
     ahead : int, default=3
         Steps of five minutes from the last input to the target.
     every : int, default=3
-        Take every so manieth step.
+        Steps from one sample to the next.
     return_X_y : bool, default=False
         Return ``(X, Y, layout)`` and no Bunch.
     as_frame : bool, default=False

@@ -274,7 +274,7 @@ def properties(quantities: FloatArray, counts: FloatArray) -> FloatArray:
 def package_folder() -> Path | None:
     """Where qm9pack keeps its data; None if it is not installed.
 
-    It is not imported: that needs pkg_resources, which recent versions of setuptools have not.
+    It is not imported: that needs pkg_resources, which recent versions of setuptools do not have.
     """
     spec = importlib.util.find_spec("qm9pack")
     places = spec.submodule_search_locations if spec is not None else None

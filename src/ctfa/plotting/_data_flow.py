@@ -33,7 +33,7 @@ HEADINGS = {
         "Data", "Groups of tasks", "Features of each group", "One model each", "Predictions"
     ),
 }  # fmt: skip
-#: How its members, its features and features that nobody averaged are told.
+#: How its members, its features and features that were not averaged are called.
 LANES = {
     "mean": ("mean of {} targets", "features", "{} features, as they are"),
     "mean inputs": ("mean of {} targets", "mean inputs", "{} mean inputs"),

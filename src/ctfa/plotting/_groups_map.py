@@ -90,7 +90,7 @@ def plot_groups_map(
     if values is not None:
         numbers = _read_values(values, groups, partition.n_variables)
     outlines = None if where.outlines is None and where.cell is None else outlines_of(rings)
-    if geographic is None:  # of plain arrays nobody has said so
+    if geographic is None:  # of plain arrays it is not known
         is_told = hasattr(places, "positions") or hasattr(places, "geom_type")
         geographic = is_told and where.geographic
     ax = draw.axes(ax, height=6.0)

@@ -105,7 +105,7 @@ def _largest(model: Any, max_groups: int) -> tuple[FittedGroups, FloatArray, Int
 def side_by_side(mean: IntArray) -> IntArray:
     """Features sorted by their mean in the first row, then in the second, and so on.
 
-    Means are numbered by their first member, so features that nobody averages stay as they came.
+    Means are numbered by their first member, so features that no group averages stay as they came.
     """
     if all(np.unique(row[row >= 0]).size == np.count_nonzero(row >= 0) for row in mean):
         return np.arange(mean.shape[1])

@@ -39,7 +39,7 @@ def plot_merge_tree(
 
     Heights are the running maximum of the losses, so that a line across the tree at any limit has
     under it the merges made by then. Merges within a group have its colour, those above the limit
-    are grey, and a target that joined nobody is a line by itself.
+    are grey, and a target that was never merged is a line by itself.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Tree(NamedTuple):
 
     @property
     def roots(self) -> list[int]:
-        """Nodes that nobody joined, the largest first."""
+        """Nodes that joined no other, the largest first."""
         left = np.setdiff1d(np.arange(self.size.size), self.children)
         found: list[int] = left[np.lexsort((self.first[left], -self.size[left]))].tolist()
         return found

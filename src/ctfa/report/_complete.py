@@ -56,7 +56,7 @@ HELD_OUT = "held out"
 
 
 def complete(material: Material, data: Any) -> Material:
-    """Work out what the data tell and nobody has told yet."""
+    """Work out what the data tell beyond what is known already."""
     fitted = FittedGroups.of(material.model)
     given = Given.of(data, own_rows=fitted.own_rows)
     coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))

@@ -211,7 +211,7 @@ class GroupSeries:
     """The mean target of each group over the samples, and the spread of its members."""
 
     samples: Sequence[str]
-    mean: FloatArray  # (n_samples, n_groups); NaN where nobody is observed
+    mean: FloatArray  # (n_samples, n_groups); NaN where no member is observed
     low: FloatArray
     high: FloatArray
 

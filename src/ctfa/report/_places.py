@@ -33,7 +33,7 @@ class Drawing(NamedTuple):
     corners: IntArray  # (n, 2)
     starts: IntArray  # (rings + 1,)
     owner: IntArray  # (rings,)
-    across: IntArray  # (n,): target across the side from a corner to the next; L for nobody
+    across: IntArray  # (n,): target across the side from a corner to the next; L for none
     pairs: IntArray  # (k, 2): dots that touch
 
 

@@ -552,7 +552,7 @@ def _covariance_matrix(value: ArrayLike) -> FloatArray:
 
 
 def _cross_covariance_of(value: ArrayLike, n_inputs: int) -> FloatArray:
-    """Give covariances with the inputs, one row an input."""
+    """Give covariances with the inputs, one row per input."""
     cross = np.asarray(value, dtype=np.float64)
     if cross.shape[:1] != (n_inputs,) or not np.isfinite(cross).all():
         raise ValueError(
