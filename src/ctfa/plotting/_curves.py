@@ -67,7 +67,9 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     ax.plot(*chosen, "o", color=CHOSEN, markersize=10)
     low, high = _view(curve)
     height = (high - low) or 1.0
-    name, side = _limit_name(curve.max_loss[curve.chosen]), _inwards(curve.chosen, places.size)
+    name, side = _limit_name(curve.max_loss[curve.chosen]), "center"
+    if not 2 <= curve.chosen < places.size - 2:  # within the axis
+        side = "left" if curve.chosen < 2 else "right"
     ax.annotate(f"chosen: {name}", chosen, xytext=(0, 10), textcoords="offset points", ha=side,
                 color=CHOSEN)  # fmt: skip
     ax.set_ylim(low - 0.08 * height, high + 0.15 * height)
@@ -118,13 +120,6 @@ def _point_at(ax: Any, place: int, value: float, *, up: bool) -> None:
         va="top" if up else "bottom",
         arrowprops={"arrowstyle": "->", "color": INK},
     )
-
-
-def _inwards(place: int, n_places: int) -> str:
-    """Alignment that keeps a text beside an end within the axis."""
-    if place < 2:
-        return "left"
-    return "right" if place >= n_places - 2 else "center"
 
 
 def _limit_name(limit: float) -> str:

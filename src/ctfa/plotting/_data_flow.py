@@ -106,11 +106,18 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
     _block(ax, 2, 1.1, flow.inputs, DATA, size)
     _block(ax, 4, middle, flow.predictions, DATA, size)
     rows = [-STEP * place for place in range(n_lanes)]
+    rights = [left + width for left, width in COLUMNS]
     for y, lane in zip(rows, flow.lanes, strict=True):
-        _lane(ax, y, lane, size)
+        texts = (lane.group, lane.features, lane.regressor)
+        for column, text, colour in zip((1, 2, 3), texts, (MEAN, MEAN, REGRESSOR), strict=True):
+            _block(ax, column, y, text, colour, size, dashed=lane.is_rest)
+        _arrow(ax, (rights[1], y - 0.1), (COLUMNS[2][0], y - 0.1))
+        _arrow(ax, (rights[2], y), (COLUMNS[3][0], y))
+        ax.text(rights[3] + 0.5, y + 0.06, lane.served, ha="left", va="bottom",
+                fontsize=0.9 * size, color=CHOSEN)  # fmt: skip
     groups, predictions = COLUMNS[1][0], COLUMNS[4][0]
-    _wire(ax, [middle], _right(0), (_right(0) + groups) / 2, rows, groups)
-    _wire(ax, rows, _right(3), predictions - 1.8, [middle], predictions)
+    _wire(ax, [middle], rights[0], (rights[0] + groups) / 2, rows, groups)
+    _wire(ax, rows, rights[3], predictions - 1.8, [middle], predictions)
     # Inputs go down beside the groups, and into the upper half of each block of features.
     beside = COLUMNS[2][0] - 2.2
     inner = [y + 0.2 for y in rows]
@@ -187,21 +194,6 @@ def _lanes(fitted: FittedGroups) -> list[Lane]:
 def _range(counts: Any) -> str:
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _right(column: int) -> float:
-    left, width = COLUMNS[column]
-    return left + width
-
-
-def _lane(ax: Any, y: float, lane: Lane, size: float) -> None:
-    texts = (lane.group, lane.features, lane.regressor)
-    for column, text, colour in zip((1, 2, 3), texts, (MEAN, MEAN, REGRESSOR), strict=True):
-        _block(ax, column, y, text, colour, size, dashed=lane.is_rest)
-    _arrow(ax, (_right(1), y - 0.1), (COLUMNS[2][0], y - 0.1))
-    _arrow(ax, (_right(2), y), (COLUMNS[3][0], y))
-    ax.text(_right(3) + 0.5, y + 0.06, lane.served, ha="left", va="bottom", fontsize=0.9 * size,
-            color=CHOSEN)  # fmt: skip
 
 
 def _block(

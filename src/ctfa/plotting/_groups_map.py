@@ -79,10 +79,6 @@ def plot_groups_map(
     """
     if places is None and draw.is_labelled(groups):
         places = groups.places()
-    if places is None:
-        raise ValueError(
-            "it is not known where the targets lie: give places, one outline or one position each."
-        )
     partition = _read_groups(draw.model_of(groups))
     where = placed.read_places(places, partition.n_variables)
     rings = placed.rings_of(where)
@@ -94,28 +90,25 @@ def plot_groups_map(
         is_told = hasattr(places, "positions") or hasattr(places, "geom_type")
         geographic = is_told and where.geographic
     ax = draw.axes(ax, height=6.0)
+    scale: dict[str, Any] = {}
+    if geographic and hasattr(ax, "projection"):  # of cartopy, which has to be told of degrees
+        scale["transform"] = importlib.import_module("cartopy.crs").PlateCarree()
+    projected = dict(scale)
     if numbers is None:
-        known = np.zeros((1, partition.n_variables))  # only their number is looked at
-        graph = check.read_graph(connectivity, known, "targets")
-        if graph is not None:
-            pairs = np.column_stack(graph.nonzero())
-        else:
-            pairs = touching(places, where.positions, outlines)
+        pairs = touching(places, where.positions, outlines, connectivity)
         colour = colours_of(partition, pairs) % len(COLOURS)
-        paint = {"facecolors": np.array(COLOURS)[colour][partition.labels]}
+        shown, how = np.array(COLOURS)[colour][partition.labels], "facecolors"
     else:
-        scale, norm = draw.colour_scale(numbers)
-        paint = {"cmap": scale, "norm": norm, "array": np.ma.masked_invalid(numbers)}
-    projected = _projection(ax) if geographic else {}
+        scale["cmap"], scale["norm"] = draw.colour_scale(numbers)
+        shown, how = np.ma.masked_invalid(numbers), "array"
     if outlines is None:
-        drawn = _dots(ax, where.positions, projected | paint)
+        size = float(np.clip(12000.0 / partition.n_variables, 6.0, 300.0))
+        drawn = ax.scatter(*where.positions.T, c=shown, s=size, edgecolors=INK, linewidths=0.3,
+                           plotnonfinite=True, **scale)  # fmt: skip
     else:
-        collections = importlib.import_module("matplotlib.collections")
-        drawn = ax.add_collection(
-            collections.PathCollection(
-                areas(rings), edgecolors="white", linewidths=0.3, **projected, **paint
-            )
-        )
+        collection = importlib.import_module("matplotlib.collections").PathCollection
+        style = {"edgecolors": "white", "linewidths": 0.3, how: shown}
+        drawn = ax.add_collection(collection(areas(rings), **style, **scale))
         borders = outlines[0][is_border(outlines, partition.labels)]
         draw.lines(ax, borders, colors=INK, linewidths=0.8, **projected)
     ax.autoscale_view()
@@ -132,21 +125,6 @@ def plot_groups_map(
         bar = ax.figure.colorbar(drawn, ax=ax, shrink=0.75, pad=0.02)
         bar.set_label(label)
     return ax
-
-
-def _dots(ax: Any, points: FloatArray, paint: dict[str, Any]) -> Any:
-    named = {"facecolors": "c", "array": "c"}
-    paint = {named.get(name, name): value for name, value in paint.items()}
-    dots = ax.scatter(*points.T, edgecolors=INK, linewidths=0.3, plotnonfinite=True, **paint)
-    dots.set_sizes([float(np.clip(12000.0 / len(points), 6.0, 300.0))])
-    return dots
-
-
-def _projection(ax: Any) -> dict[str, Any]:
-    """What a cartopy axis has to be told of longitude and latitude; nothing for others."""
-    if not hasattr(ax, "projection"):
-        return {}
-    return {"transform": importlib.import_module("cartopy.crs").PlateCarree()}
 
 
 def _read_values(values: Any, result: Any, n_targets: int) -> FloatArray:
@@ -231,8 +209,14 @@ def is_border(outlines: Outlines, labels: IntArray) -> Any:
     return ~(placed.are_one(side, labels[owner], count.size) & (count > 1))[side]
 
 
-def touching(places: Any, positions: FloatArray, outlines: Outlines | None) -> IntArray:
+def touching(
+    places: Any, positions: FloatArray, outlines: Outlines | None, connectivity: Any = None
+) -> IntArray:
     """Pairs of places that touch."""
+    known = np.zeros((1, len(positions)))  # only their number is looked at
+    graph = check.read_graph(connectivity, known, "targets")
+    if graph is not None:
+        return np.column_stack(graph.nonzero())
     if outlines is None:
         return placed.touching_points(positions)
     if hasattr(places, "geom_type"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from importlib import metadata
 from typing import Any
@@ -13,7 +13,7 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.lags import Lags
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.estimators.zeros import CLIMATOLOGY
 from ctfa.report._coefficients import coefficients_of
@@ -186,27 +186,23 @@ def _evidence(fitted: FittedGroups) -> dict[str, Any] | None:
     merges = fitted.evidence.merges
     if not merges:
         return None
-
-    def of_each(values: Iterable[Any]) -> FloatArray:
-        return np.array(list(values), dtype=np.float64)
-
-    gain = of_each(merge.total.value for merge in merges)
-    f = of_each(merge.f_statistic for merge in merges)
-    f_star = np.where(np.isnan(f), np.nan, of_each(merge.f_star for merge in merges))
-    score = of_each(merge.score for merge in merges)
+    gain, gain_error = np.array([merge.total for merge in merges], dtype=np.float64).T
+    told = [(merge.f_statistic, merge.f_star, merge.score, merge.worst) for merge in merges]
+    f, f_star, score, worst = np.array(told, dtype=np.float64).T
+    f_star = np.where(np.isnan(f), np.nan, f_star)
     apart = f_star - f
     # As in MergeRow: the gain is so many times F_star - F.
     unit = np.divide(gain, apart, out=np.full(gain.shape, np.nan), where=apart != 0.0)
     named = [np.sort(merge.losers)[:LOSERS_NAMED] for merge in merges]
     return {
         "gain": gain,
-        "gain_error": of_each(merge.total.standard_error for merge in merges),
+        "gain_error": gain_error,
         "score": score if np.isfinite(score).any() else None,
         "f": f,
         "f_star": f_star,
         "saved": (f_star - 1.0) * unit,
         "paid": (f - 1.0) * unit,
-        "worst": of_each(merge.worst for merge in merges),
+        "worst": worst,
         "n_losers": np.array([len(merge.losers) for merge in merges], dtype=np.intp),
         "losers": np.concatenate([*named, np.empty(0, dtype=np.intp)]).astype(np.intp),
         "losers_end": np.cumsum([0, *map(len, named)]).astype(np.intp),

@@ -39,6 +39,10 @@ class Drawing(NamedTuple):
 
 def read_places(places: Any, n_targets: int) -> Places:
     """Places from what a user may give: geometries, an object like Places, outlines, positions."""
+    if places is None:
+        raise ValueError(
+            "it is not known where the targets lie: give places, one outline or one position each."
+        )
     if hasattr(places, "geom_type"):  # of geopandas, series or frame
         known = _of_geometries(places.geometry)
     elif hasattr(places, "positions") and hasattr(places, "outlines"):
