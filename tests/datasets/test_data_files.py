@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ctfa.datasets import get_data_home, load_sarcos
-from ctfa.datasets._files import DataFile, checksum_of_arrays, find
+from ctfa.datasets._catalogue import DataFile, checksum_of_arrays, find
 
 CONTENT = b"a,b\n1,2\n"
 SOURCE = "The desk of a colleague."
@@ -135,7 +135,7 @@ def test_arrays_are_known_whatever_wrote_them(tmp_path):
     [
         ({"x": np.array([1.0, 2.0]), "y": np.array([4.0])}, "another edition"),
         ({"x": np.array([[1.0, 2.0]]), "y": np.array([3.0])}, "another edition"),
-        ({"x": np.array([1.0, 2.0])}, "holds no array y"),
+        ({"x": np.array([1.0, 2.0])}, "cannot be read as an npz.*y is not a file"),
         ({"x": np.array([1.0, 2.0]), "y": np.array([None])}, "cannot be read as an npz"),
     ],
 )

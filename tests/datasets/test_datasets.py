@@ -221,7 +221,7 @@ def test_the_command_lists_and_describes(tmp_path, capsys):
 def test_an_unknown_set_is_answered_with_the_known_ones():
     with pytest.raises(ValueError, match="no data set 'wine': give one of sarcos"):
         datasets.describe_dataset("wine")
-    with pytest.raises(ValueError, match="name='wine' is unknown: give one of 'andro'"):
+    with pytest.raises(ValueError, match="name='wine' is not known; use one of 'andro'"):
         datasets.load_mulan("wine")
 
 

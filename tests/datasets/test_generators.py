@@ -107,7 +107,7 @@ def test_groups_come_as_frames_too():
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"n_samples": 1}, ValueError, "n_samples=1: give a whole number, at least 2"),
+        ({"n_samples": 1}, ValueError, "n_samples=1: give a whole number, 2 or more"),
         ({"n_features": 0}, ValueError, "n_features=0"),
         ({"n_tasks": 3.0}, TypeError, "n_tasks=3.0 is not a whole number"),
         ({"n_groups": 13}, ValueError, "from 1 to 12"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctfa.datasets import _qm9, list_datasets, load_qm9
-from ctfa.datasets._files import DataFile, checksum_of_arrays
+from ctfa.datasets._catalogue import DataFile, checksum_of_arrays
 from ctfa.datasets._qm9 import (
     ATOMS_ALONE,
     BOND_TYPES,
@@ -321,8 +321,8 @@ def test_a_folder_that_cannot_be_written_to_is_no_obstacle(tmp_path, known, capl
 
 
 def test_half_a_file_leaves_nothing_behind(tmp_path, known, monkeypatch):
-    def full(path, **arrays):
-        path.write_bytes(b"PK")
+    def full(file, **arrays):
+        file.write(b"PK")
         raise OSError("No space left on device")
 
     monkeypatch.setattr(np, "savez_compressed", full)
@@ -363,7 +363,7 @@ def test_another_file_under_that_name_is_refused(tmp_path, known):
 
 
 def test_an_unknown_source_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"source='web' is unknown.*'auto', 'file', 'package'"):
+    with pytest.raises(ValueError, match=r"source='web' is not known.*'auto', 'file', 'package'"):
         load_qm9(data_home=tmp_path, source="web")
 
 

@@ -20,7 +20,8 @@ from ctfa.datasets import make_basins, make_paper_synthetic, make_task_groups
 from ctfa.plotting import plot_data_flow, plot_groups_map
 from ctfa.plotting._axes import COLOURS
 from ctfa.plotting._data_flow import SHOWN, collect
-from ctfa.plotting._groups_map import colours_of, outlines_of, read_places, touching
+from ctfa.plotting._groups_map import colours_of, outlines_of, touching
+from ctfa.report._places import read_places, rings_of
 
 BASINS = make_basins(40, 60, 4, n_regions=3, random_state=0)
 X, Y = make_paper_synthetic(80, 12, 6, random_state=0)
@@ -119,7 +120,7 @@ def test_a_map_has_the_colours_of_the_groups(ax):
 
 def test_outlines_that_share_a_side_are_the_neighbours_of_the_map():
     where = read_places(BASINS.polygons, 40)
-    pairs = touching(where, outlines_of(where.rings))
+    pairs = touching(where, where.positions, outlines_of(rings_of(where)))
     found = {frozenset(pair) for pair in pairs.tolist()}
     wanted = zip(*BASINS.connectivity.nonzero(), strict=True)
     assert found == {frozenset(map(int, pair)) for pair in wanted}

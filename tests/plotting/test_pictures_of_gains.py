@@ -12,9 +12,11 @@ from sklearn.model_selection import GridSearchCV
 import ctfa
 from ctfa import CTFARegressor, FeatureAggregator
 from ctfa.estimators.targets import in_units
+from ctfa.estimators.view import FittedGroups
 from ctfa.plotting import plot_coefficients, plot_gains, plot_stability
 from ctfa.plotting._axes import CHOSEN
-from ctfa.plotting._matrices import collect, side_by_side
+from ctfa.plotting._matrices import side_by_side
+from ctfa.report._coefficients import coefficients_of
 from pictured import MADE, MODEL, OWN, POOLED, WHOLE, data, fitted, names_along, rgb
 from problems import features_in_fours
 
@@ -31,6 +33,10 @@ def ax():
 # The coefficients.
 
 
+def value_of(model):
+    return coefficients_of(FittedGroups.of(model)).value
+
+
 @pytest.mark.parametrize(
     "regressor", [None, Ridge(), GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=3)]
 )
@@ -38,17 +44,17 @@ def test_collapsed_coefficients_predict_as_the_model_does(regressor):
     X, Y = data(9)
     features = FeatureAggregator(max_loss=np.inf)
     model = CTFARegressor(regressor, features=features, head="mean").fit(X, Y)
-    table = collect(model)
+    value = value_of(model)
     step = X + np.eye(70, 5)
     after, before = (in_units(model.targets_, model.predict(rows)) for rows in (step, X))
     moved = after - before
-    np.testing.assert_allclose(moved[:5], table.value[model.labels_].T, atol=1e-10)
+    np.testing.assert_allclose(moved[:5], value[model.labels_].T, atol=1e-10)
 
 
 @pytest.mark.parametrize("features", [None, "passthrough", FeatureAggregator(max_loss=np.inf)])
 def test_coefficients_are_those_of_groups_without_what_members_add(features):
     model = CTFARegressor(features=features).fit(*features_in_fours())
-    np.testing.assert_allclose(collect(model).value, model.group_coef_, atol=1e-10)
+    np.testing.assert_allclose(value_of(model), model.group_coef_, atol=1e-10)
 
 
 def test_coefficients_of_pooled_tasks_predict_as_the_model_does():
@@ -56,26 +62,25 @@ def test_coefficients_of_pooled_tasks_predict_as_the_model_does():
     moved = POOLED.predict(MADE.data[:4] + np.eye(4), tasks) - POOLED.predict(MADE.data[:4], tasks)
     where = [int(np.flatnonzero(POOLED.tasks_ == task)[0]) for task in tasks]
     np.testing.assert_allclose(moved, POOLED.coef_[where, np.arange(4)], atol=1e-10)
-    value = collect(POOLED).value
+    value = value_of(POOLED)
     np.testing.assert_allclose(value, POOLED.group_coef_, atol=1e-10)
 
 
 def test_slots_that_a_group_has_not_are_grey(ax):
-    table = collect(OWN)
-    has = np.zeros(table.value.shape, dtype=bool)
+    value = value_of(OWN)
+    has = np.zeros(value.shape, dtype=bool)
     np.logical_or.at(has, OWN.labels_, OWN.layout_ >= 0)
-    np.testing.assert_array_equal(np.isnan(table.value), ~has)
+    np.testing.assert_array_equal(np.isnan(value), ~has)
     plot_coefficients(OWN, ax=ax)
     assert set(names_along(ax.xaxis)) == {"slot0", "slot1", "slot2", "slot3"}
 
 
 def test_the_map_of_coefficients_holds_them_sorted_by_size(ax):
     plot_coefficients(MODEL, ax=ax)
-    table = collect(MODEL)
     rows = np.argsort(-MODEL.partition_.sizes, kind="stable")
-    columns = side_by_side(table.mean[rows])
+    columns = side_by_side(FittedGroups.of(MODEL).means[rows])
     drawn = ax.images[0].get_array()
-    np.testing.assert_array_equal(drawn, table.value[np.ix_(rows, columns)])
+    np.testing.assert_array_equal(drawn, value_of(MODEL)[np.ix_(rows, columns)])
     low, high = ax.images[0].get_clim()
     assert low == -high
     ax.clear()

@@ -121,7 +121,7 @@ def test_one_group_is_drawn_by_number_or_member(ax):
     ax.clear()
     plot_merge_tree(MODEL, group=f"y{members[-1]}", ax=ax)
     assert set(names_along(ax.xaxis)) == {f"y{k}" for k in members}
-    with pytest.raises(ValueError, match="is no target"):
+    with pytest.raises(ValueError, match="is not a target"):
         plot_merge_tree(MODEL, group="nobody", ax=ax)
     with pytest.raises(ValueError, match="numbered from 0"):
         plot_merge_tree(MODEL, group=99, ax=ax)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from ctfa.plotting import plot_groups_map
-from ctfa.plotting._groups_map import areas, is_border, outlines_of, read_places, touching
+from ctfa.plotting._groups_map import areas, is_border, outlines_of, touching
 from ctfa.report import Places
+from ctfa.report._places import read_places, rings_of
 
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
 ROW = [SQUARE + np.array([step, 0.0]) for step in range(3)]
@@ -92,19 +93,20 @@ def test_cells_of_a_grid_touch_in_single_precision():
     lon, lat = np.meshgrid(np.arange(0, 3, 0.1, dtype="f4"), np.arange(40, 42, 0.1, dtype="f4"))
     positions = np.column_stack((lon.ravel(), lat.ravel()))
     where = read_places(Places(positions, cell=(0.1, 0.1)), len(positions))
-    pairs = touching(where, outlines_of(where.rings))
+    rings = rings_of(where)
+    pairs = touching(where, where.positions, outlines_of(rings))
     n_rows, n_columns = lon.shape
     assert len(pairs) == n_rows * (n_columns - 1) + n_columns * (n_rows - 1)
-    middles = np.array([rings[0].mean(axis=0) for rings in where.rings])
+    middles = np.array([own[0].mean(axis=0) for own in rings])
     np.testing.assert_allclose(middles, positions, atol=1e-3)
-    one_group = is_border(outlines_of(where.rings), np.zeros(len(positions), dtype=int))
+    one_group = is_border(outlines_of(rings), np.zeros(len(positions), dtype=int))
     assert one_group.sum() == 2 * (n_rows + n_columns)
 
 
 def test_positions_off_a_grid_keep_their_place():
     positions = np.array([[0.0, 0.0], [1.4, 0.0]])
     where = read_places(SimpleNamespace(positions=positions, outlines=None, cell=(1.0, 1.0)), 2)
-    np.testing.assert_allclose([r[0].mean(axis=0) for r in where.rings], positions)
+    np.testing.assert_allclose([own[0].mean(axis=0) for own in rings_of(where)], positions)
 
 
 def test_geometries_have_their_holes_parts_and_neighbours(ax):
@@ -119,9 +121,10 @@ def test_geometries_have_their_holes_parts_and_neighbours(ax):
     series = geopandas.GeoSeries(shapes, crs="EPSG:4326", index=["c", "a", "b"])
     where = read_places(series, 3)
     assert where.geographic
-    assert [len(rings) for rings in where.rings] == [2, 1, 2]
-    assert where.pairs.tolist() == [[0, 1]]
-    assert len(areas(where.rings)) == 3
+    rings = rings_of(where)
+    assert [len(own) for own in rings] == [2, 1, 2]
+    assert touching(series, where.positions, outlines_of(rings)).tolist() == [[0, 1]]
+    assert len(areas(rings)) == 3
     plot_groups_map([0, 1, 2], geopandas.GeoDataFrame(geometry=series), ax=ax)
     first, second, _ = ax.collections[0].get_facecolors()
     assert not np.array_equal(first, second)

@@ -384,11 +384,11 @@ def test_without_places_members_of_a_group_are_tiles_that_touch():
 @pytest.mark.parametrize(
     ("places", "error", "said"),
     [
-        (np.zeros((7, 2)), ValueError, "7, 2.* for 8 targets"),
+        (np.zeros((7, 2)), ValueError, "7 places and 8 targets"),
         (np.full((8, 2), np.nan), ValueError, "place 0 holds NaN"),
         ([np.zeros((2, 2))] * 8, ValueError, "three corners"),
         (3, TypeError, "places is int"),
-        (Places(np.zeros((8, 2)), [[]] * 7), ValueError, "7 outlines for 8"),
+        (Places(np.zeros((8, 2)), [[]] * 7), ValueError, "7 places and 8 targets"),
     ],
 )
 def test_places_that_are_none_are_refused(places, error, said):

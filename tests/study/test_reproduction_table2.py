@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.utils import Bunch
 
-from ctfa.datasets._files import get_data_home
+from ctfa.datasets import get_data_home
 from ctfa.datasets._qm9 import FEATURES, TARGETS
 from ctfa_study.reproduction import load_claims
 from ctfa_study.reproduction._case import AUTHORS, HONEST, Plan

@@ -6,8 +6,7 @@ data come from, who may use them and what to beware of.
 """
 
 from ctfa.datasets._basins import make_basins
-from ctfa.datasets._catalogue import describe_dataset, list_datasets
-from ctfa.datasets._files import get_data_home
+from ctfa.datasets._catalogue import describe_dataset, get_data_home, list_datasets
 from ctfa.datasets._loaders import (
     load_climate_indices,
     load_computer,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from scipy.spatial import Voronoi
 from sklearn.utils import check_random_state
 
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.datasets._bunches import InputsBunch, numbered, require_count, require_number
+from ctfa.datasets._bunches import InputsBunch, numbered, require_numbers
 
 #: Inputs by name, their units, size and spread from month to month; snow comes last.
 SLOTS = (
@@ -36,7 +34,7 @@ SLOTS = (
 )
 SNOW = ("snow", "mm", 40.0, 25.0)
 #: Waves that make a smooth field, and its correlation length in units of the map. Longer than a
-#: region is wide, as for monthly weather: with a shorter one a mean over a region is nobody's
+#: region is wide, as for monthly weather: with a shorter one a mean over a region is no basin's
 #: weather, and averaging does not pay even within the truth.
 N_WAVES, WAVE_LENGTH = 48, 0.5
 #: Shares of the variance: of an input that is its own basin's alone and that is the season's, and
@@ -116,14 +114,18 @@ def make_basins(
     >>> basins.slot_names[:2], basins.target_names[0]
     (['temperature', 'precipitation'], 'basin_001')
     """
-    gap_shares = _read_gaps(gaps)
-    require_count("n_basins", n_basins, least=1)
-    require_count("n_samples", n_samples, least=1)
-    require_count("n_features", n_features, least=1)
-    require_count("n_regions", n_regions, least=1, most=n_basins)
-    require_number("noise", noise, least=0.0)
-    require_number("within", within, least=0.0)
-    require_number("missing_slots", missing_slots, least=0.0, most=1.0)
+    shares = tuple(gaps) if isinstance(gaps, tuple | list | np.ndarray) else (gaps, gaps)
+    for share in shares:
+        require_numbers(0.0, MOST_GAPS, whole=False, gaps=share)
+    if len(shares) != 2:
+        raise ValueError(
+            f"gaps={gaps!r}: give the share of missing values, or a pair of them for inputs and "
+            "for targets."
+        )
+    require_numbers(1, n_basins=n_basins, n_samples=n_samples, n_features=n_features)
+    require_numbers(1, n_basins, n_regions=n_regions)
+    require_numbers(0.0, whole=False, noise=noise, within=within)
+    require_numbers(0.0, 1.0, whole=False, missing_slots=missing_slots)
     if missing_slots and n_features < 2:
         raise ValueError(
             f"missing_slots={missing_slots} with n_features={n_features}: a basin without its only "
@@ -131,10 +133,11 @@ def make_basins(
         )
     # Seeded by scikit-learn's generator as everywhere, drawn from numpy's, which is twice as fast.
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-    world = Map.drawn(n_basins, rng)
-    regions = world.regions(n_regions, rng)
-    waves = _waves(world.unit_points, rng)
-    lon, lat = world.points.T
+    points, graph, cells = _drawn(n_basins, rng)
+    in_box = (points - BOX[:, 0]) / np.ptp(BOX, axis=1)
+    regions = _regions(in_box, graph, n_regions, rng)
+    waves = _waves(in_box, rng)
+    lon, lat = points.T
     height = rng.normal(size=N_WAVES) @ waves
     elevation = 400.0 * np.exp((height - height.mean()) / (float(height.std()) or 1.0))
     exists = np.ones((n_basins, n_features), dtype=bool)
@@ -163,7 +166,7 @@ def make_basins(
     target_units = np.exp(rng.normal(size=n_basins))
     target *= target_units
     target += 3.0 * target_units * rng.normal(size=n_basins)
-    for values, share in zip((data, target), gap_shares, strict=True):
+    for values, share in zip((data, target), shares, strict=True):
         _cut_gaps(values, share, rng)
 
     return InputsBunch(
@@ -178,8 +181,8 @@ def make_basins(
         lon=lon,
         lat=lat,
         elevation=elevation,
-        connectivity=world.graph,
-        polygons=world.polygons() if polygons else None,
+        connectivity=graph,
+        polygons=_polygons(points, cells) if polygons else None,
         regions=regions,
         coefficients=coefficients,
         slot_units=np.array([unit for *_, unit in slots]),
@@ -245,21 +248,6 @@ def _cut_gaps(values: FloatArray, share: float, rng: np.random.Generator) -> Non
         missing = np.where(missing, chance >= 1.0 / GAP_LENGTH, chance < begins)
 
 
-def _read_gaps(gaps: Any) -> tuple[float, float]:
-    shares = tuple(gaps) if isinstance(gaps, tuple | list | np.ndarray) else (gaps, gaps)
-    if not all(isinstance(share, Real) and not isinstance(share, bool) for share in shares):
-        raise TypeError(
-            f"gaps={gaps!r} is not a number: give the share of missing values, or a pair of them "
-            "for inputs and for targets."
-        )
-    if len(shares) != 2 or not all(0.0 <= share <= MOST_GAPS for share in shares):
-        raise ValueError(
-            f"gaps={gaps!r}: give the share of missing values, from 0 to {MOST_GAPS}, or a pair of "
-            "them for inputs and for targets."
-        )
-    return float(shares[0]), float(shares[1])
-
-
 #: The box in degrees, west to east and south to north: about Europe.
 BOX = np.array([[-10.0, 30.0], [36.0, 70.0]])
 #: How far a point strays from the middle of its square, in squares: never out of it.
@@ -268,71 +256,62 @@ STRAY = 0.4
 MIRRORED = 8.0
 
 
-@dataclass(frozen=True, eq=False)
-class Map:
-    """Points in the box, the cells of all that is nearest to each, and who touches whom."""
+def _drawn(n_points: int, rng: np.random.Generator) -> tuple[FloatArray, sparse.csr_array, Voronoi]:
+    """Points in the box, who touches whom, and the cells of all that is nearest to each.
 
-    points: FloatArray  # (L, 2): longitude, latitude
-    graph: sparse.csr_array  # symmetric, ones where two cells share a side
-    cells: Voronoi
+    Points are drawn a little irregularly, and the box is divided among them.
+    """
+    width, height = np.ptp(BOX, axis=1)
+    n_columns = int(np.ceil(np.sqrt(n_points * width / height)))
+    n_rows = int(np.ceil(n_points / n_columns))
+    square = np.array([width / n_columns, height / n_rows])
+    taken = np.sort(rng.permutation(n_columns * n_rows)[:n_points])
+    middle = np.column_stack((taken % n_columns, taken // n_columns)) + 0.5
+    stray = rng.uniform(-STRAY, STRAY, size=(n_points, 2))
+    points = BOX[:, 0] + (middle + stray) * square
+    cells = Voronoi(np.concatenate((points, *_mirrored(points, MIRRORED * square))))
+    one, other = cells.ridge_points[(cells.ridge_points < n_points).all(axis=1)].T
+    half = sparse.csr_array((np.ones(one.size), (one, other)), shape=(n_points, n_points))
+    graph = half + half.T
+    graph.data[:] = 1.0  # a pair that was listed twice
+    return points, graph, cells
 
-    @classmethod
-    def drawn(cls, n_points: int, rng: np.random.Generator) -> Map:
-        """Draw points a little irregularly, and divide the box among them."""
-        width, height = np.ptp(BOX, axis=1)
-        n_columns = int(np.ceil(np.sqrt(n_points * width / height)))
-        n_rows = int(np.ceil(n_points / n_columns))
-        square = np.array([width / n_columns, height / n_rows])
-        taken = np.sort(rng.permutation(n_columns * n_rows)[:n_points])
-        middle = np.column_stack((taken % n_columns, taken // n_columns)) + 0.5
-        stray = rng.uniform(-STRAY, STRAY, size=(n_points, 2))
-        points = BOX[:, 0] + (middle + stray) * square
-        cells = Voronoi(np.concatenate((points, *_mirrored(points, MIRRORED * square))))
-        sides = cells.ridge_points
-        sides = sides[(sides < n_points).all(axis=1)]
-        both = np.concatenate((sides, sides[:, ::-1]))
-        ones = np.ones(len(both))
-        graph = sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(n_points, n_points))
-        graph.data[:] = 1.0  # a pair that was listed twice
-        return cls(points, graph, cells)
 
-    @property
-    def unit_points(self) -> FloatArray:
-        """Points in units of the box."""
-        return np.asarray((self.points - BOX[:, 0]) / np.ptp(BOX, axis=1))
+def _polygons(points: FloatArray, cells: Voronoi) -> list[FloatArray]:
+    """Corners of each cell, counterclockwise."""
+    # Mirrored points make the sides of the box sides of cells; what is left is rounding.
+    corners = np.clip(cells.vertices, BOX[:, 0], BOX[:, 1])
+    outlines = []
+    for point, region in zip(points, cells.point_region, strict=False):
+        outline = corners[cells.regions[region]]
+        around = outline - point
+        outlines.append(outline[np.argsort(np.arctan2(around[:, 1], around[:, 0]))])
+    return outlines
 
-    def polygons(self) -> list[FloatArray]:
-        """Corners of each cell, counterclockwise."""
-        # Mirrored points make the sides of the box sides of cells; what is left is rounding.
-        corners = np.clip(self.cells.vertices, BOX[:, 0], BOX[:, 1])
-        outlines = []
-        for point, region in zip(self.points, self.cells.point_region, strict=False):
-            outline = corners[self.cells.regions[region]]
-            around = outline - point
-            outlines.append(outline[np.argsort(np.arctan2(around[:, 1], around[:, 0]))])
-        return outlines
 
-    def regions(self, n_regions: int, rng: np.random.Generator) -> IntArray:
-        """Give each cell to the seed it is nearest to, along paths whose lengths are random.
+def _regions(
+    points: FloatArray, graph: sparse.csr_array, n_regions: int, rng: np.random.Generator
+) -> IntArray:
+    """Give each cell to the seed it is nearest to, along paths whose lengths are random.
 
-        A cell on the way to a seed is nearer to it still, so a region is never in pieces.
-        """
-        seeds = [int(rng.integers(len(self.points)))]
-        far = np.full(len(self.points), np.inf)
-        while len(seeds) < n_regions:
-            gap = self.unit_points - self.unit_points[seeds[-1]]
-            far = np.minimum(far, np.einsum("ij,ij->i", gap, gap))
-            seeds.append(int(rng.choice(len(far), p=far / far.sum())))
-        edges = sparse.triu(self.graph).tocoo()
-        # Of very different lengths, so that borders wind.
-        lengths = rng.exponential(size=edges.nnz) + 0.1
-        graph = sparse.csr_array((lengths, (edges.row, edges.col)), shape=self.graph.shape)
-        _, _, source = csgraph.dijkstra(
-            graph, directed=False, indices=seeds, min_only=True, return_predecessors=True
-        )
-        label = np.empty(len(far), dtype=np.intp)
-        label[seeds] = np.arange(n_regions)
-        return np.asarray(label[source])
+    A cell on the way to a seed is nearer to it still, so a region is never in pieces.
+    """
+    seeds = [int(rng.integers(len(points)))]
+    far = np.full(len(points), np.inf)
+    while len(seeds) < n_regions:
+        gap = points - points[seeds[-1]]
+        far = np.minimum(far, np.einsum("ij,ij->i", gap, gap))
+        seeds.append(int(rng.choice(len(far), p=far / far.sum())))
+    edges = sparse.triu(graph).tocoo()
+    # Of very different lengths, so that borders wind.
+    lengths = rng.exponential(size=edges.nnz) + 0.1
+    paths = sparse.csr_array((lengths, (edges.row, edges.col)), shape=graph.shape)
+    _, _, source = csgraph.dijkstra(
+        paths, directed=False, indices=seeds, min_only=True, return_predecessors=True
+    )
+    label = np.empty(len(far), dtype=np.intp)
+    label[seeds] = np.arange(n_regions)
+    return np.asarray(label[source])
 
 
 def _mirrored(points: FloatArray, reach: FloatArray) -> list[FloatArray]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.io.arff import loadarff
 
+from ctfa import _validation as check
 from ctfa.core.types import AnyArray, FloatArray
-from ctfa.datasets._bunches import Form, numbered, require_choice, require_count
-from ctfa.datasets._files import Found
+from ctfa.datasets._bunches import Form, numbered, require_numbers
+from ctfa.datasets._catalogue import Found
 
 
 def load_climate_indices(
@@ -44,31 +46,26 @@ def load_climate_indices(
     """
     form = Form("climate_indices", as_frame=as_frame)
     (file,) = form.files(data_home, download_if_missing)
-    with file.arrays() as arrays:
-        known = [arrays[name].astype("M8[M]") for name in ("nao_month", "nino34_month")]
-    every_month = np.concatenate(known)
-    months = np.arange(every_month.min(), every_month.max() + 1)
+    arrays = file.arrays()
+    known = np.concatenate([arrays[f"{name}_month"].astype("M8[M]") for name in INDICES])
+    months = np.arange(known.min(), known.max() + 1)
     indices = indices_of(file, months)
     table = np.column_stack(list(indices.values()))
-    return form.series(table, feature_names=list(indices), time=months)
+    return form.give("extra features", table, feature_names=list(indices), time=months)
+
+
+INDICES = ("nao", "nino34")
 
 
 def indices_of(file: Found, months: AnyArray) -> dict[str, FloatArray]:
     """Each index in these months; NaN where it has no value."""
-    with file.arrays() as arrays:
-        return {
-            name: _joined(
-                arrays[name].astype(np.float64), arrays[f"{name}_month"].astype("M8[M]"), months
-            )
-            for name in ("nao", "nino34")
-        }
-
-
-def _joined(values: FloatArray, own: AnyArray, months: AnyArray) -> FloatArray:
-    joined = np.full(months.size, np.nan)
-    _, here, there = np.intersect1d(months, own, return_indices=True)
-    joined[here] = values[there]
-    return joined
+    arrays, found = file.arrays(), {}
+    for name in INDICES:
+        own = arrays[f"{name}_month"].astype("M8[M]")
+        _, here, there = np.intersect1d(months, own, return_indices=True)
+        found[name] = np.full(months.size, np.nan)
+        found[name][here] = arrays[name][there]
+    return found
 
 
 #: Degrees between neighbours: those that touch, by a side or a corner, on a grid of half a degree.
@@ -117,15 +114,15 @@ def load_cru_iberia(
     ((358, 330, 13), (358, 330))
     """
     form = Form("cru_iberia", as_frame=as_frame, return_X_y=return_X_y)
-    require_count("n_lags", n_lags, least=0, most=120)
+    require_numbers(0, 120, n_lags=n_lags)
     wanted = form.record.files[: 2 if indices else 1]
     file, *more = form.files(data_home, download_if_missing, wanted)
-    with file.arrays() as arrays:
-        rain, mean, high, low = (
-            arrays[name].T.astype(np.float64) for name in ("pr", "tas", "tasmax", "tasmin")
-        )
-        lat, lon = (arrays[name].astype(np.float64) for name in ("lat", "lon"))
-        months = arrays["month"].astype("M8[M]")
+    arrays = file.arrays()
+    rain, mean, high, low = (
+        arrays[name].T.astype(np.float64) for name in ("pr", "tas", "tasmax", "tasmin")
+    )
+    lat, lon = (arrays[name].astype(np.float64) for name in ("lat", "lon"))
+    months = arrays["month"].astype("M8[M]")
     slots = {"temperature": mean, "temperature_high": high, "temperature_low": low}
     for lag in range(1, n_lags + 1):
         slots[f"rain_lag_{lag}"] = lagged(rain, lag)
@@ -135,19 +132,18 @@ def load_cru_iberia(
         slots |= indices_of(index_file, months)
     steps = np.maximum(np.abs(lat[:, None] - lat), np.abs(lon[:, None] - lon))
     near = (steps > 0.0) & (steps < NEAR)
+    kinds = {"rain": "mm", "temperature": "degC", "year": "1", "nao": "1", "nino34": "1"}
     return form.own_inputs(
-        {name: values[n_lags:] for name, values in slots.items()},
-        rain[n_lags:],
+        slots,
+        rain,
+        months,
+        slice(n_lags, None),
         target_names=[
             f"rain_{y:g}N_{abs(x):g}{'W' if x < 0.0 else 'E'}"
             for y, x in zip(lat, lon, strict=True)
         ],
-        time=months[n_lags:],
         words=("precipitation", "cell"),
-        units={"precipitation": "mm"}
-        | {name: "mm" for name in slots if name.startswith("rain")}
-        | {name: "degC" for name in slots if name.startswith("temperature")}
-        | {name: "1" for name in slots if name.startswith(("year", "nao", "nino"))},
+        units={"precipitation": "mm"} | {name: kinds[name.split("_")[0]] for name in slots},
         lat=lat,
         lon=lon,
         connectivity=sparse.csr_array(near.astype(np.float64)),
@@ -174,7 +170,7 @@ def load_french_basins(
     n_lags : int, default=8
         Days whose rain is an input, the day itself included.
     every : int, default=7
-        Take every so manieth day.
+        Days from one sample to the next.
     return_X_y : bool, default=False
         Return ``(X, Y, layout)`` and no Bunch.
     as_frame : bool, default=False
@@ -201,24 +197,22 @@ def load_french_basins(
     ((1031, 19, 12), (1031, 19))
     """
     form = Form("french_basins", as_frame=as_frame, return_X_y=return_X_y)
-    require_count("n_lags", n_lags, least=1, most=max(LONG))
-    require_count("every", every, least=1, most=365)
+    require_numbers(1, max(LONG), n_lags=n_lags)
+    require_numbers(1, 365, every=every)
     (file,) = form.files(data_home, download_if_missing)
-    with file.arrays() as arrays:
-        rain, warmth, evaporation, flow = (arrays[name].T.astype(np.float64) for name in "PTEQ")
-        lon, lat, area = arrays["lonlat_area"].T
-        codes, rivers = (arrays[name].tolist() for name in ("code", "river"))
-        days = arrays["day"].astype("M8[D]")
+    arrays = file.arrays()
+    rain, warmth, evaporation, flow = (arrays[name].T.astype(np.float64) for name in "PTEQ")
+    lon, lat, area = arrays["lonlat_area"].T
     slots = {f"rain_lag_{lag}": lagged(rain, lag) for lag in range(n_lags)}
     slots |= {"temperature": warmth, "evapotranspiration": evaporation}
     slots |= {f"rain_{width}d": running_mean(rain, width) for width in LONG}
-    rows = slice(max(LONG), None, every)
     return form.own_inputs(
-        {name: values[rows] for name, values in slots.items()},
-        np.log(flow[rows] + SMALLEST_FLOW),
-        target_names=codes,
-        time=days[rows],
-        river=rivers,
+        slots,
+        np.log(flow + SMALLEST_FLOW),
+        arrays["day"].astype("M8[D]"),
+        slice(max(LONG), None, every),
+        target_names=arrays["code"].tolist(),
+        river=arrays["river"].tolist(),
         area=area,
         lat=lat,
         lon=lon,
@@ -248,7 +242,7 @@ def load_traffic(
     ahead : int, default=3
         Steps of five minutes from the last input to the target.
     every : int, default=3
-        Take every so manieth step.
+        Steps from one sample to the next.
     return_X_y : bool, default=False
         Return ``(X, Y, layout)`` and no Bunch.
     as_frame : bool, default=False
@@ -274,24 +268,20 @@ def load_traffic(
     ((669, 207, 10), (669, 207))
     """
     form = Form("traffic", as_frame=as_frame, return_X_y=return_X_y)
-    require_count("n_lags", n_lags, least=1, most=STEPS_A_DAY)
-    require_count("ahead", ahead, least=1, most=STEPS_A_DAY)
-    require_count("every", every, least=1, most=STEPS_A_DAY)
-    files = form.files(data_home, download_if_missing)
-    with files[0].arrays() as arrays:
-        speed = arrays["speed"].astype(np.float64)
-    with files[1].arrays() as arrays:
-        near = arrays["adj"] > 0.0
+    require_numbers(1, STEPS_A_DAY, n_lags=n_lags, ahead=ahead, every=every)
+    speeds, roads = form.files(data_home, download_if_missing)
+    speed = speeds.arrays()["speed"].astype(np.float64)
+    near = roads.arrays()["adj"] > 0.0
     near |= near.T
     np.fill_diagonal(near, val=False)
     slots = {f"speed_lag_{ahead + lag}": lagged(speed, ahead + lag) for lag in range(n_lags)}
     slots |= waves(len(speed), STEPS_A_DAY, "day")
-    rows = slice(ahead + n_lags, None, every)
     return form.own_inputs(
-        {name: values[rows] for name, values in slots.items()},
-        speed[rows],
+        slots,
+        speed,
+        START + 5 * np.arange(len(speed)),
+        slice(ahead + n_lags, None, every),
         target_names=numbered("sensor", speed.shape[1]),
-        time=(START + 5 * np.arange(len(speed)))[rows],
         connectivity=sparse.csr_array(near.astype(np.float64)),
     )
 
@@ -331,7 +321,7 @@ COLUMNS = {
     "temperature": "temp{week}w_{basin}",
     "snow_depth": "{basin}_snowdepth_{week}w",
     "lake_level": "{lake}_altezza_{week}w",
-    "upper_lake_level": "{upper_lake}_altezza_{week}w",
+    "upper_lake_level": "{upper}_altezza_{week}w",
 }
 
 
@@ -382,7 +372,7 @@ def load_po_basins(
     """
     form = Form("po_basins", as_frame=as_frame, return_X_y=return_X_y)
     files = dict(zip(("anomalies", "normal"), form.record.files, strict=True))
-    require_choice("values", values, files)
+    check.require(values, files, "values")
     (file,) = form.files(data_home, download_if_missing, [files[values]])
     columns = file.columns()
     table = {_plain(name): entries for name, entries in columns.items()}
@@ -391,8 +381,8 @@ def load_po_basins(
     return form.own_inputs(
         _slots(table, basins, lakes=lakes),
         np.column_stack([_numbers(table[f"{target}_{basin}"]) for basin in basins]),
+        np.array(table["date"], dtype="datetime64[D]"),
         target_names=basins,
-        time=np.array(table["date"], dtype="datetime64[D]"),
     )
 
 
@@ -450,10 +440,9 @@ def load_po_vhi(
     >>> fit = ctfa.labelled.fit(known, target="vhi", lags=range(25))  # doctest: +SKIP
     """
     form = Form("po_vhi", as_frame=as_frame, return_X_y=return_X_y)
-    require_choice("statistic", statistic, ("mean", "median"))
+    check.require(statistic, ("mean", "median"), "statistic")
     table, scores = form.files(data_home, download_if_missing)
-    with table.arrays() as arrays:
-        held = {name: arrays[name] for name in form.record.files[0].arrays}
+    held = table.arrays()
     kept = np.flatnonzero((held["basins"] != COPIED) | (not distinct))
     caution = form.record.leak.split(". ", 1)[1] if distinct else form.record.leak
     warnings.warn(f"po_vhi: {caution}", UserWarning, stacklevel=2)
@@ -480,23 +469,14 @@ def _slots(table: dict[str, list[str]], basins: list[str], *, lakes: bool) -> di
     """Every kind of input over every number of weeks, those that the table has for any basin."""
     slots = {}
     nothing = [""] * len(table["date"])
-    for kind, column in COLUMNS.items():
-        if kind.endswith("lake_level") and not lakes:
-            continue
-        for week in WEEKS:
-            own = [
-                column.format(
-                    week=week,
-                    basin=basin,
-                    lake=LAKES.get(basin, ""),
-                    upper_lake=UPPER_LAKES.get(basin, ""),
-                )
-                for basin in basins
-            ]
-            if any(name in table for name in own):
-                slots[f"{kind}_{week}w"] = np.column_stack(
-                    [_numbers(table.get(name, nothing)) for name in own]
-                )
+    for kind, week in product(COLUMNS, WEEKS):
+        own = [
+            COLUMNS[kind].format(week=week, basin=b, lake=LAKES.get(b), upper=UPPER_LAKES.get(b))
+            for b in basins
+        ]
+        if any(name in table for name in own) and (lakes or not kind.endswith("lake_level")):
+            entries = [_numbers(table.get(name, nothing)) for name in own]
+            slots[f"{kind}_{week}w"] = np.column_stack(entries)
     return slots
 
 
@@ -559,12 +539,13 @@ def load_school(
     """
     form = Form("school", as_frame=as_frame, return_X_y=return_X_y)
     if n_schools is not None:
-        require_count("n_schools", n_schools, least=1, most=139)
+        require_numbers(1, 139, n_schools=n_schools)
     (file,) = form.files(data_home, download_if_missing)
     cells = file.matlab()
     inputs, scores = (cells[name].ravel()[:n_schools] for name in ("X", "Y"))
     sizes = [len(school) for school in inputs]
-    return form.own_rows(
+    return form.give(
+        "own rows",
         np.concatenate(list(inputs))[:, :27].astype(np.float64),
         np.concatenate(list(scores)).ravel().astype(np.float64),
         np.repeat(np.arange(len(sizes)), sizes),
@@ -653,8 +634,9 @@ def _load_columns(form: Form, target: str, data_home: Any, download: bool) -> An
     columns = files[0].columns()
     tasks = np.array(columns.pop("task"), dtype=np.intp)
     (values,) = files[1].columns().values()
-    return form.own_rows(
-        np.column_stack([np.array(column, dtype=np.float64) for column in columns.values()]),
+    return form.give(
+        "own rows",
+        np.array(list(columns.values()), dtype=np.float64).T,
         np.array(values, dtype=np.float64),
         tasks,
         feature_names=list(columns),
@@ -701,7 +683,8 @@ def load_sarcos(
     table = np.asarray(file.matlab()["sarcos_inv_test"], dtype=np.float64)
     joints = range(1, 8)
     kinds = ("position", "velocity", "acceleration")
-    return form.shared(
+    return form.give(
+        "shared",
         table[:, :21],
         table[:, 21:],
         feature_names=[f"{kind}_{joint}" for kind in kinds for joint in joints],
@@ -745,15 +728,14 @@ def load_tecator(
     """
     form = Form("tecator", as_frame=as_frame, return_X_y=return_X_y)
     (file,) = form.files(data_home, download_if_missing)
-    with file.arrays() as arrays:
-        X, Y, wavelength = (arrays[name] for name in ("X", "Y", "wavelength"))
-        names = arrays["Y_names"].tolist()
-    return form.shared(
-        X,
-        Y,
-        feature_names=[f"absorbance_{length:.0f}nm" for length in wavelength],
-        target_names=names,
-        wavelength=wavelength,
+    arrays = file.arrays()
+    return form.give(
+        "shared",
+        arrays["X"],
+        arrays["Y"],
+        feature_names=[f"absorbance_{length:.0f}nm" for length in arrays["wavelength"]],
+        target_names=arrays["Y_names"].tolist(),
+        wavelength=arrays["wavelength"],
     )
 
 
@@ -807,18 +789,18 @@ def load_mulan(
     >>> slump.data.shape, slump.target_names[0]  # doctest: +SKIP
     ((103, 7), 'SLUMP_cm')
     """
-    require_choice("name", name, MULAN)
-    require_choice("missing", missing, ("keep", "median"))
+    check.require(name, MULAN, "name")
+    check.require(missing, ("keep", "median"), "missing")
     form = Form(name, as_frame=as_frame, return_X_y=return_X_y)
     (file,) = form.files(data_home, download_if_missing)
     attributes = read_arff(file.content.decode())
-    n_inputs = len(attributes) - MULAN[name]
-    features = {key: v for columns in attributes[:n_inputs] for key, v in columns.items()}
-    targets = {key: v for columns in attributes[n_inputs:] for key, v in columns.items()}
+    parts = attributes[: -MULAN[name]], attributes[-MULAN[name] :]
+    features, targets = ({k: v for own in part for k, v in own.items()} for part in parts)
     X = np.column_stack(list(features.values()))
     if missing == "median":
         X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
-    return form.shared(
+    return form.give(
+        "shared",
         X,
         np.column_stack(list(targets.values())),
         feature_names=list(features),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
 import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +18,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ctfa import _validation as check
+from ctfa._text import write_whole
 from ctfa.core.libraries import imported
 from ctfa.core.types import AnyArray, FloatArray
-from ctfa.datasets._bunches import Form, require_choice
-from ctfa.datasets._files import (
-    DataFile,
-    Found,
-    checksum_of_arrays,
-    get_data_home,
-    place,
-    written_whole,
-)
+from ctfa.datasets._bunches import Form
+from ctfa.datasets._catalogue import DataFile, checksum_of_arrays, get_data_home
 
 ELEMENTS, ATOMIC_NUMBERS = ("H", "C", "N", "O", "F"), (1, 6, 7, 8, 9)
 HYBRIDISATIONS = ("sp", "sp2", "sp3")
@@ -140,24 +136,20 @@ def load_qm9(
     >>> molecules.data.shape, molecules.target.shape  # doctest: +SKIP
     ((130831, 20), (130831, 19))
     """
-    require_choice("source", source, ("auto", "file", "package"))
-    form = Form("qm9", as_frame=as_frame, return_X_y=return_X_y)
-    there = place(MADE, get_data_home(data_home)) is not None
+    check.require(source, ("auto", "file", "package"), "source")
+    form, home = Form("qm9", as_frame=as_frame, return_X_y=return_X_y), get_data_home(data_home)
     can_compute = download_if_missing and package_folder() is not None
-    if source == "package" or (source == "auto" and not there and can_compute):
+    path = None
+    if source == "package" or (source == "auto" and MADE.place(home) is None and can_compute):
         table = table_from_package(package_folder())
-        path = _keep(table, get_data_home(data_home))
+        path = _keep(table, home)
     else:
-        path = None
-        with _read(form, data_home, download_if_missing).arrays() as arrays:
-            table = Table(arrays["X"], arrays["Y"], arrays["index"])
-    X: FloatArray = table.X.astype(float)
-    names = list(FEATURES)
+        table = _read(form, data_home, download_if_missing)
+    X, names = table.X.astype(float), list(FEATURES)
     if paper_columns:
-        again = names.index("mean_Z")
-        X = np.column_stack([X[:, :18], X[:, again]])
-        names = [*names[:18], "mean_Z_again"]
-    return form.shared(
+        X, names = X[:, [*range(18), names.index("mean_Z")]], [*names[:18], "mean_Z_again"]
+    return form.give(
+        "shared",
         X,
         table.Y,
         feature_names=names,
@@ -168,30 +160,25 @@ def load_qm9(
     )
 
 
-def _read(form: Form, data_home: Any, download_if_missing: bool) -> Found:
+def _read(form: Form, data_home: Any, download_if_missing: bool) -> Table:
     """The file, as it was handed around or as ``load_qm9`` makes it."""
     try:
-        (given,) = form.files(data_home, download_if_missing)
-        return given
-    except FileNotFoundError:
-        raise
+        (file,) = form.files(data_home, download_if_missing)
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise
         try:
-            (made,) = form.files(data_home, download_if_missing, [MADE])
-            return made
+            (file,) = form.files(data_home, download_if_missing, [MADE])
         except OSError:
             raise error from None
+    arrays = file.arrays()
+    return Table(arrays["X"], arrays["Y"], arrays["index"])
 
 
 def _keep(table: Table, home: Path) -> Path | None:
     """Write the table to its place if it is the one that is known; return the place, or None."""
-    arrays: dict[str, Any] = {
-        "X": table.X,
-        "X_names": np.array(FEATURES),
-        "Y": table.Y,
-        "Y_names": np.array(TARGETS),
-        "index": table.molecule,
-    }
+    arrays: dict[str, Any] = {"X": table.X, "Y": table.Y, "index": table.molecule}
+    arrays |= {"X_names": np.array(FEATURES), "Y_names": np.array(TARGETS)}
     if checksum_of_arrays(arrays, MADE.arrays) != MADE.sha256:
         warnings.warn(
             "The table computed from qm9pack is not the one that is known, so it is not kept. It "
@@ -202,13 +189,14 @@ def _keep(table: Table, home: Path) -> Path | None:
             stacklevel=3,
         )
         return None
-    present = place(MADE, home)
+    present, wanted = MADE.place(home), home / MADE.path
     if present is not None:
         return present
-    wanted = home / MADE.path
     try:
-        with written_whole(wanted) as path:
-            np.savez_compressed(path, **arrays)
+        packed = io.BytesIO()
+        np.savez_compressed(packed, **arrays)
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(packed.getvalue(), wanted)
     except OSError as error:
         logger.info("QM9 is not kept, so it will be computed again: %s", error)
         return None
@@ -286,7 +274,7 @@ def properties(quantities: FloatArray, counts: FloatArray) -> FloatArray:
 def package_folder() -> Path | None:
     """Where qm9pack keeps its data; None if it is not installed.
 
-    It is not imported: that needs pkg_resources, which recent versions of setuptools have not.
+    It is not imported: that needs pkg_resources, which recent versions of setuptools do not have.
     """
     spec = importlib.util.find_spec("qm9pack")
     places = spec.submodule_search_locations if spec is not None else None

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from ctfa import _validation as check
 from ctfa.core.types import FloatArray
-from ctfa.datasets._bunches import Form, numbered, require_choice, require_count, require_number
+from ctfa.datasets._bunches import Form, numbered, require_numbers
 
 #: From where to where coefficients lie in the paper's setting, by absolute value.
 COEFFICIENTS = (0.5, 1.0)
@@ -60,11 +61,10 @@ def make_paper_synthetic(
     >>> X.shape, Y.shape
     ((250, 100), (250, 10))
     """
-    require_count("n_samples", n_samples, least=2)
-    require_count("n_features", n_features, least=1)
-    require_count("n_targets", n_targets, least=1)
-    require_number("noise", noise, least=0.0)
-    require_number("noise_correlation", noise_correlation, least=0.0, most=1.0)
+    require_numbers(2, n_samples=n_samples)
+    require_numbers(1, n_features=n_features, n_targets=n_targets)
+    require_numbers(0.0, whole=False, noise=noise)
+    require_numbers(0.0, 1.0, whole=False, noise_correlation=noise_correlation)
     rng = check_random_state(random_state)
     X = 0.7 * rng.uniform(size=(n_samples, n_features))
     X[:, 0] /= 0.7
@@ -74,7 +74,8 @@ def make_paper_synthetic(
     sign = np.where(rng.uniform(size=n_targets) < 0.5, -1.0, 1.0)
     coefficients = rng.uniform(*COEFFICIENTS, size=(n_features, n_targets)) * sign
     Y = X @ coefficients + noise * equicorrelated(n_samples, n_targets, noise_correlation, rng)
-    return Form(return_X_y=return_X_y).shared(
+    return Form(return_X_y=return_X_y).give(
+        "shared",
         X,
         Y,
         feature_names=numbered("feature", n_features),
@@ -148,14 +149,12 @@ def make_task_groups(
     >>> len(X) == len(y) == len(tasks)
     True
     """
-    require_count("n_samples", n_samples, least=2)
-    require_count("n_features", n_features, least=1)
-    require_count("n_tasks", n_tasks, least=1)
-    require_count("n_groups", n_groups, least=1, most=n_tasks)
-    require_number("noise", noise, least=0.0)
-    require_number("within", within, least=0.0)
-    require_number("noise_correlation", noise_correlation, least=0.0, most=1.0)
-    require_choice("rows", rows, ("shared", "own"))
+    require_numbers(2, n_samples=n_samples)
+    require_numbers(1, n_features=n_features, n_tasks=n_tasks)
+    require_numbers(1, n_tasks, n_groups=n_groups)
+    require_numbers(0.0, whole=False, noise=noise, within=within)
+    require_numbers(0.0, 1.0, whole=False, noise_correlation=noise_correlation)
+    check.require(rows, ("shared", "own"), "rows")
     if rows == "own" and noise_correlation:
         raise ValueError(
             f"noise_correlation={noise_correlation} with rows='own': rows of two tasks do not "
@@ -168,7 +167,7 @@ def make_task_groups(
     centres /= np.linalg.norm(centres, axis=1, keepdims=True)
     wander = rng.normal(size=(n_tasks, n_features)) / np.sqrt(n_features)
     coefficients = centres[labels] + within * wander
-    truth = {
+    truth: dict[str, Any] = {
         "labels": labels,
         "coefficients": coefficients,
         "intercepts": rng.normal(size=n_tasks),
@@ -179,21 +178,22 @@ def make_task_groups(
         X = rng.normal(size=(n_samples, n_features))
         Y = truth["intercepts"] + X @ coefficients.T
         Y += noise * equicorrelated(n_samples, n_tasks, noise_correlation, rng)
-        return form.shared(X, Y, target_names=numbered("task", n_tasks), **truth)
+        return form.give("shared", X, Y, target_names=numbered("task", n_tasks), **truth)
     sizes = rng.randint((n_samples + 1) // 2, 3 * n_samples // 2 + 1, size=n_tasks)
     tasks = np.repeat(np.arange(n_tasks), sizes)
     X = rng.normal(size=(tasks.size, n_features))
     y = truth["intercepts"][tasks] + np.einsum("ij,ij->i", X, coefficients[tasks])
     y += noise * rng.normal(size=tasks.size)
-    return form.own_rows(X, y, tasks, target_names=["y"], **truth)
+    return form.give("own rows", X, y, tasks, target_names=["y"], **truth)
 
 
 MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
-#: What one unit of a season's temperature and rain does to the yearly flow in each region.
+KINDS = ("temp", "rain")
+#: What one unit of a season's temperature, and of its rain, does to the yearly flow in each region.
 RESPONSE = {
-    "alpine": {"temp": (0.1, 0.9, 0.5, 0.0), "rain": (0.2, 0.3, 0.6, 0.1)},
-    "lowland": {"temp": (0.0, -0.2, -0.8, -0.2), "rain": (0.9, 0.3, 0.1, 0.6)},
-    "coastal": {"temp": (-0.3, 0.0, -0.2, 0.1), "rain": (0.3, 0.0, 0.0, 1.1)},
+    "alpine": (0.1, 0.9, 0.5, 0.0, 0.2, 0.3, 0.6, 0.1),
+    "lowland": (0.0, -0.2, -0.8, -0.2, 0.9, 0.3, 0.1, 0.6),
+    "coastal": (-0.3, 0.0, -0.2, 0.1, 0.3, 0.0, 0.0, 1.1),
 }
 
 
@@ -245,21 +245,23 @@ def make_gauges(
         )
     form = Form(as_frame=as_frame)
     rng = check_random_state(random_state)
-    season_of = np.repeat(np.arange(4), 3)
-    columns, names = [], []
-    for kind in ("temp", "rain"):
+    columns = []
+    for _ in KINDS:
         season = rng.normal(size=(n_years, 4))
-        columns.append(0.8 * season[:, season_of] + 0.6 * rng.normal(size=(n_years, 12)))
-        names += [f"{kind}_{month}" for month in MONTHS]
+        columns.append(0.8 * np.repeat(season, 3, axis=1) + 0.6 * rng.normal(size=(n_years, 12)))
     data = np.hstack(columns)
     regions = [list(RESPONSE)[gauge % len(RESPONSE)] for gauge in range(n_gauges)]
-    responses = [(*RESPONSE[region]["temp"], *RESPONSE[region]["rain"]) for region in regions]
-    effect = np.repeat(np.transpose(responses), 3, axis=0)  # of a season on each of its months
+    responses = np.array([RESPONSE[region] for region in regions]).T
+    effect = np.repeat(responses, 3, axis=0)  # of a season on each of its months
     level = rng.uniform(20.0, 60.0, size=n_gauges)
     target = level + data @ effect + noise * rng.normal(size=(n_years, n_gauges))
-    gauges = [f"gauge_{gauge + 1:02d}" for gauge in range(n_gauges)]
-    return form.shared(
-        data, target, feature_names=names, target_names=gauges, region=np.array(regions)
+    return form.give(
+        "shared",
+        data,
+        target,
+        feature_names=[f"{kind}_{month}" for kind in KINDS for month in MONTHS],
+        target_names=[f"gauge_{gauge + 1:02d}" for gauge in range(n_gauges)],
+        region=np.array(regions),
     )
 
 

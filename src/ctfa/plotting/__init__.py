@@ -7,9 +7,8 @@ Of the figure it changes nothing but the layout where that has none, since label
 from ctfa.plotting._curves import plot_comparison, plot_cv_curve, plot_path
 from ctfa.plotting._data_flow import plot_data_flow
 from ctfa.plotting._groups_map import plot_groups_map
-from ctfa.plotting._matrices import plot_coefficients, plot_stability
+from ctfa.plotting._matrices import plot_coefficients, plot_stability, plot_windows
 from ctfa.plotting._merges import plot_gains, plot_merge_tree, plot_merges
-from ctfa.plotting._windows import plot_windows
 
 __all__ = [
     "plot_coefficients",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +67,9 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     ax.plot(*chosen, "o", color=CHOSEN, markersize=10)
     low, high = _view(curve)
     height = (high - low) or 1.0
-    name, side = _limit_name(curve.max_loss[curve.chosen]), _inwards(curve.chosen, places.size)
+    name, side = _limit_name(curve.max_loss[curve.chosen]), "center"
+    if not 2 <= curve.chosen < places.size - 2:  # within the axis
+        side = "left" if curve.chosen < 2 else "right"
     ax.annotate(f"chosen: {name}", chosen, xytext=(0, 10), textcoords="offset points", ha=side,
                 color=CHOSEN)  # fmt: skip
     ax.set_ylim(low - 0.08 * height, high + 0.15 * height)
@@ -120,13 +122,6 @@ def _point_at(ax: Any, place: int, value: float, *, up: bool) -> None:
     )
 
 
-def _inwards(place: int, n_places: int) -> str:
-    """Alignment that keeps a text beside an end within the axis."""
-    if place < 2:
-        return "left"
-    return "right" if place >= n_places - 2 else "center"
-
-
 def _limit_name(limit: float) -> str:
     return {-np.inf: "none", np.inf: "all"}.get(limit, f"{limit:g}")
 
@@ -141,16 +136,6 @@ def _labelled(ax: Any, curve: CutCurve) -> list[int]:
         if min(abs(place - other) for other in kept) >= apart:
             kept.append(place)
     return sorted(kept)
-
-
-class Points(NamedTuple):
-    """What is drawn, by increasing limit."""
-
-    max_loss: FloatArray
-    n_groups: FloatArray
-    curve: CutCurve | None  # with held-out errors, where limits were tried on folds
-    chosen: float | None
-    interval: tuple[float, float] | None
 
 
 def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
@@ -183,41 +168,44 @@ def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
     >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
     >>> ax = plot_path(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    points = _read(path, chosen)
+    limits, groups, curve, chosen, interval = _read(path, chosen)
     ax = draw.axes(ax)
-    low, high = _ends(points.max_loss)
-    place = np.clip(points.max_loss, low, high)
+    low, high = _ends(limits)
+    place = np.clip(limits, low, high)
     if high > WIDE:
         ax.set_xscale("symlog", linthresh=2.0, linscale=1.2)
-    if points.interval is not None:
-        start, end = np.clip(points.interval, low, high)
-        ax.axvspan(start, end, color=CHOSEN, alpha=0.12, linewidth=0)
-    if points.chosen is not None:
-        at = float(np.clip(points.chosen, low, high))
-        ax.axvline(at, color=CHOSEN, linewidth=1.4)
-    exact = points.curve is None
+    what = "Groups" if curve is None else "Groups and held-out error"
+    title = f"{what} by max_loss"
+    if chosen is not None:
+        ax.axvline(float(np.clip(chosen, low, high)), color=CHOSEN, linewidth=1.4)
+        title += f"\nchosen: {_limit_name(chosen)}"
+        if _holds(interval, chosen):
+            start, end = np.clip(interval, low, high)
+            ax.axvspan(start, end, color=CHOSEN, alpha=0.12, linewidth=0)
+            title += "; shaded: limits that give the same groups"
     # Between limits the number is not known where it is a mean over folds.
-    style = {"drawstyle": "steps-post"} if exact else {}
+    style = {"drawstyle": "steps-post"} if curve is None else {}
     dot = "o" if place.size <= DOTTED else ""
-    ax.plot(place, points.n_groups, color=INK, marker=dot, markersize=4, zorder=3, **style)
-    if np.nanmax(points.n_groups) > 50.0 * max(1.0, np.nanmin(points.n_groups)):
+    ax.plot(place, groups, color=INK, marker=dot, markersize=4, zorder=3, **style)
+    if np.nanmax(groups) > 50.0 * max(1.0, np.nanmin(groups)):
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
-    elif np.ptp(points.n_groups) == 0.0:
-        ax.set_ylim(0.0, 1.25 * float(points.n_groups[0]))
     else:
-        ax.set_ylim(0.0, 1.12 * float(points.n_groups.max()))
-    _label_limits(ax, points.max_loss, low, high)
+        ax.set_ylim(0.0, (1.12 if np.ptp(groups) else 1.25) * float(groups.max()))
+    _label_limits(ax, limits, low, high)
     ax.set_xlabel("max_loss")
-    ax.set_ylabel("groups" if exact else "groups (mean over folds)", color=INK)
-    ax.set_title(_title(points))
+    ax.set_ylabel("groups" if curve is None else "groups (mean over folds)", color=INK)
+    ax.set_title(title)
     draw.bare(ax, "top", "right")
-    if points.curve is not None:
-        _draw_errors(ax, place, points.curve, draw.unit_of(path))
+    if curve is not None:
+        _draw_errors(ax, place, curve, draw.unit_of(path))
     return ax
 
 
-def _read(path: Any, chosen: float | None) -> Points:
+def _read(
+    path: Any, chosen: float | None
+) -> tuple[FloatArray, FloatArray, CutCurve | None, float | None, tuple[float, float]]:
+    """Limits, groups of each, errors where folds were asked, the limit marked and its interval."""
     if isinstance(path, (list, tuple)):
         if not path or not all(hasattr(point, "partition") for point in path):
             raise TypeError(
@@ -227,19 +215,14 @@ def _read(path: Any, chosen: float | None) -> Points:
         known = sorted(path, key=lambda point: point.max_loss)
         limits = np.array([point.max_loss for point in known], dtype=float)
         groups = np.array([point.n_groups for point in known], dtype=float)
-        interval = None
-        if chosen is not None:
-            before = int(np.searchsorted(limits, chosen, side="right")) - 1
-            found = known[max(before, 0)].loss_interval
-            interval = found if _holds(found, chosen) else None
-        return Points(limits, groups, None, chosen, interval)
+        before = 0 if chosen is None else int(np.searchsorted(limits, chosen, side="right")) - 1
+        return limits, groups, None, chosen, known[max(before, 0)].loss_interval
     path = draw.require(
         path, ("max_loss_", "loss_interval_"), "a fitted model, or a list from target_path"
     )
     curve = check.require_curve(path)
     marked = float(curve.max_loss[curve.chosen]) if chosen is None else chosen
-    interval = path.loss_interval_ if _holds(path.loss_interval_, marked) else None
-    return Points(curve.max_loss, curve.n_groups, curve, marked, interval)
+    return curve.max_loss, curve.n_groups, curve, marked, path.loss_interval_
 
 
 def _holds(interval: tuple[float, float], limit: float) -> bool:
@@ -302,14 +285,6 @@ def _draw_errors(ax: Any, place: FloatArray, curve: CutCurve, unit: str) -> None
     ax.patch.set_visible(False)
 
 
-def _title(points: Points) -> str:
-    what = "Groups" if points.curve is None else "Groups and held-out error"
-    if points.chosen is None:
-        return f"{what} by max_loss"
-    shaded = "" if points.interval is None else "; shaded: limits that give the same groups"
-    return f"{what} by max_loss\nchosen: {_limit_name(points.chosen)}{shaded}"
-
-
 def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = None) -> Any:
     """Each method's figure with its interval about that of the reference, the best on top.
 
@@ -354,11 +329,18 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
             ax.plot(ends[place], (place, place), color=INK, linewidth=1.6, zorder=3)
         ax.plot(row.mean, place, "o", color=CHOSEN if own else INK, markersize=6, zorder=4)
     low, high = _span([row.mean for row in rows], [end for pair in ends.values() for end in pair])
+    across = ax.get_yaxis_transform()  # in shares of the axis, upwards in places
     for place, row in enumerate(rows):
-        if not low <= row.mean <= high:
-            _write_at_edge(ax, place, row.mean, right=row.mean > high)
-        elif place in ends:
-            _mark_cut(ax, place, *ends[place], (low, high))
+        start, end = ends.get(place, (row.mean, row.mean))
+        if row.mean < low:
+            draw.note(ax, f"\u2190 {row.mean:.3g}", (0.0, place), xycoords=across, ha="left",
+                      va="center", zorder=5)  # fmt: skip
+        elif row.mean > high:
+            draw.note(ax, f"{row.mean:.3g} \u2192", (1.0, place), xycoords=across, ha="right",
+                      va="center", zorder=5)  # fmt: skip
+        else:  # arrow heads where the interval leaves the picture
+            for edge, head in [(0.0, "<")] * (start < low) + [(1.0, ">")] * (end > high):
+                ax.plot(edge, place, head, color=INK, markersize=5, transform=across, clip_on=False)
     if centre is not None:
         ax.axvline(centre, color=CHOSEN, linewidth=1.0, zorder=1)
     ax.set_xlim(low, high)
@@ -429,20 +411,3 @@ def _span(means: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
     width = (high - low) or abs(high) or 1.0
     held = [end for end in ends if low - 0.5 * width <= end <= high + 0.5 * width]
     return min([low, *held]) - 0.1 * width, max([high, *held]) + 0.1 * width
-
-
-def _mark_cut(ax: Any, place: int, start: float, end: float, limits: tuple[float, float]) -> None:
-    """Arrow heads where an interval leaves the picture."""
-    for beyond, edge, head in ((start < limits[0], 0.0, "<"), (end > limits[1], 1.0, ">")):
-        if beyond:
-            where = ax.get_yaxis_transform()
-            ax.plot(edge, place, head, color=INK, markersize=5, transform=where, clip_on=False)
-
-
-def _write_at_edge(ax: Any, place: int, value: float, *, right: bool) -> None:
-    """The value of a point outside the picture, at the side where it lies."""
-    text, edge, side = f"\u2190 {value:.3g}", 0.0, "left"
-    if right:
-        text, edge, side = f"{value:.3g} \u2192", 1.0, "right"
-    across = ax.get_yaxis_transform()
-    draw.note(ax, text, (edge, place), xycoords=across, ha=side, va="center", zorder=5)

@@ -33,7 +33,7 @@ HEADINGS = {
         "Data", "Groups of tasks", "Features of each group", "One model each", "Predictions"
     ),
 }  # fmt: skip
-#: How its members, its features and features that nobody averaged are told.
+#: How its members, its features and features that were not averaged are called.
 LANES = {
     "mean": ("mean of {} targets", "features", "{} features, as they are"),
     "mean inputs": ("mean of {} targets", "mean inputs", "{} mean inputs"),
@@ -106,11 +106,18 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
     _block(ax, 2, 1.1, flow.inputs, DATA, size)
     _block(ax, 4, middle, flow.predictions, DATA, size)
     rows = [-STEP * place for place in range(n_lanes)]
+    rights = [left + width for left, width in COLUMNS]
     for y, lane in zip(rows, flow.lanes, strict=True):
-        _lane(ax, y, lane, size)
+        texts = (lane.group, lane.features, lane.regressor)
+        for column, text, colour in zip((1, 2, 3), texts, (MEAN, MEAN, REGRESSOR), strict=True):
+            _block(ax, column, y, text, colour, size, dashed=lane.is_rest)
+        _arrow(ax, (rights[1], y - 0.1), (COLUMNS[2][0], y - 0.1))
+        _arrow(ax, (rights[2], y), (COLUMNS[3][0], y))
+        ax.text(rights[3] + 0.5, y + 0.06, lane.served, ha="left", va="bottom",
+                fontsize=0.9 * size, color=CHOSEN)  # fmt: skip
     groups, predictions = COLUMNS[1][0], COLUMNS[4][0]
-    _wire(ax, [middle], _right(0), (_right(0) + groups) / 2, rows, groups)
-    _wire(ax, rows, _right(3), predictions - 1.8, [middle], predictions)
+    _wire(ax, [middle], rights[0], (rights[0] + groups) / 2, rows, groups)
+    _wire(ax, rows, rights[3], predictions - 1.8, [middle], predictions)
     # Inputs go down beside the groups, and into the upper half of each block of features.
     beside = COLUMNS[2][0] - 2.2
     inner = [y + 0.2 for y in rows]
@@ -157,24 +164,25 @@ def _lanes(fitted: FittedGroups) -> list[Lane]:
     if fitted.shares == "mean":  # the only ones that can be turned round
         signs = ["" if sign > 0 else "\u2212" for sign in fitted.aggregator.signs_]
         names = [sign + name for sign, name in zip(signs, names, strict=True)]
+    given = np.array([features.partition_.n_variables for features in fitted.model.features_])
+    kept = np.array([features.n_groups_ for features in fitted.model.features_])
     lanes = []
     for group in order[:n_shown].tolist():
         members = fitted.partition.groups[group].tolist()
         first = merged.format(len(members)) if len(members) > 1 else "by itself"
-        listed = _listed([names[member] for member in members])
-        given, kept = _sizes(fitted, group)
-        left = untouched.format(given)
-        if given != kept:
-            left = f"{given} {averaged} \u2192 {kept} means"
+        listed = ", ".join(names[member] for member in members[:LETTERS])
+        listed = textwrap.shorten(listed, LETTERS, placeholder=" \u2026")
+        left = untouched.format(given[group])
+        if given[group] != kept[group]:
+            left = f"{given[group]} {averaged} \u2192 {kept[group]} means"
         kind = type(fitted.model.regressors_[group]).__name__
         lanes.append(Lane(f"{first}\n{listed}", left, kind, f"to {len(members)}"))
     rest = order[n_shown:]
     if rest.size:
-        kept_of = np.array([_sizes(fitted, group)[1] for group in rest.tolist()])
         lanes.append(
             Lane(
                 f"{rest.size:,} more groups\nof {_range(sizes[rest])} each",
-                f"{_range(kept_of)} columns each",
+                f"{_range(kept[rest])} columns each",
                 f"{rest.size:,} models",
                 f"to {sizes[rest].sum():,}",
                 is_rest=True,
@@ -183,35 +191,9 @@ def _lanes(fitted: FittedGroups) -> list[Lane]:
     return lanes
 
 
-def _sizes(fitted: FittedGroups, group: int) -> tuple[int, int]:
-    """Features that a group has, and columns that its model gets."""
-    features = fitted.model.features_[group]
-    return features.partition_.n_variables, features.n_groups_
-
-
-def _listed(names: Sequence[str]) -> str:
-    """As many names as a line holds."""
-    return textwrap.shorten(", ".join(names[:LETTERS]), LETTERS, placeholder=" \u2026")
-
-
 def _range(counts: Any) -> str:
     low, high = int(counts.min()), int(counts.max())
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _right(column: int) -> float:
-    left, width = COLUMNS[column]
-    return left + width
-
-
-def _lane(ax: Any, y: float, lane: Lane, size: float) -> None:
-    texts = (lane.group, lane.features, lane.regressor)
-    for column, text, colour in zip((1, 2, 3), texts, (MEAN, MEAN, REGRESSOR), strict=True):
-        _block(ax, column, y, text, colour, size, dashed=lane.is_rest)
-    _arrow(ax, (_right(1), y - 0.1), (COLUMNS[2][0], y - 0.1))
-    _arrow(ax, (_right(2), y), (COLUMNS[3][0], y))
-    ax.text(_right(3) + 0.5, y + 0.06, lane.served, ha="left", va="bottom", fontsize=0.9 * size,
-            color=CHOSEN)  # fmt: skip
 
 
 def _block(

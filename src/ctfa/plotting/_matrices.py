@@ -1,20 +1,21 @@
-"""Matrices of colours: coefficients of the groups, and how often targets are found together."""
+"""Coefficients of the groups, by feature and by window of time; how often targets are together."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from ctfa.core.lags import Window
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.plotting import _axes as draw
 from ctfa.plotting._axes import CHOSEN
-from ctfa.report._coefficients import per_feature
+from ctfa.report._coefficients import coefficients_of
 
 #: Features up to which lines part those that do not share a mean.
 PARTED = 150
@@ -24,12 +25,8 @@ RARELY, ALWAYS = 0.05, 0.95
 NAMED = 60
 
 
-class Table(NamedTuple):
-    """Coefficients of raw features, and which of them enter as one mean."""
-
-    value: FloatArray  # (groups, features); NaN where a group has no such feature
-    mean: IntArray  # (groups, features): the number of its mean; -1 without the feature
-    features: list[str]
+#: Share of a row that a band fills; share of the axis below which nothing is written on it.
+THICK, ROOM = 0.72, 0.06
 
 
 def plot_coefficients(model: Any, *, max_groups: int = 40, ax: Any = None) -> Any:
@@ -37,7 +34,7 @@ def plot_coefficients(model: Any, *, max_groups: int = 40, ax: Any = None) -> An
 
     A mean of k features with coefficient c has c / k for each of them: cells of one mean have one
     colour and no line between them. Groups are sorted by size, features so that those that the
-    largest groups average are side by side. A feature that a group has not is grey.
+    largest groups average are side by side. A feature that a group does not have is grey.
 
     Parameters
     ----------
@@ -63,64 +60,57 @@ def plot_coefficients(model: Any, *, max_groups: int = 40, ax: Any = None) -> An
     >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
     >>> ax = plot_coefficients(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    fitted = draw.require_groups(model, "features_", "regressors_")
-    if max_groups < 1:
-        raise ValueError(f"max_groups={max_groups}: draw one group or more.")
-    table = collect(fitted.model)
-    rows = np.argsort(-fitted.partition.sizes, kind="stable")[:max_groups]
-    columns = side_by_side(table.mean[rows])
-    value, mean = table.value[np.ix_(rows, columns)], table.mean[np.ix_(rows, columns)]
-    upright = 0.08 * max(min(len(name), 22) for name in table.features)
+    fitted, value, rows = _largest(model, max_groups)
+    mean, features = np.asarray(fitted.means)[rows], fitted.features
+    columns = side_by_side(mean)
+    value, mean = value[np.ix_(rows, columns)], mean[:, columns]
+    upright = 0.08 * max(min(len(name), 22) for name in features)
     width = float(np.clip(3.5 + 0.3 * columns.size, 6.5, 11.0))
     height = float(np.clip(1.8 + 0.3 * rows.size, 3.0, 8.0)) + upright
     ax = draw.axes(ax, width=width, height=height)
-    scale, norm = draw.colour_scale(table.value[rows], diverging=True)
+    scale, norm = draw.colour_scale(value, diverging=True)
     image = ax.imshow(np.ma.masked_invalid(value), cmap=scale, norm=norm, aspect="auto",
                       interpolation="nearest")  # fmt: skip
     if columns.size <= PARTED:
         _part(ax, mean)
     bar = ax.figure.colorbar(image, ax=ax, pad=0.02)
     bar.set_label(f"coefficient\n({_unit(fitted)})", fontsize="small")
-    draw.label_places(ax, "x", [table.features[number] for number in columns])
+    draw.label_places(ax, "x", [features[number] for number in columns])
     draw.label_places(ax, "y", [_group_name(fitted, group) for group in rows], letters=34)
     draw.bare(ax, *ax.spines)
-    ax.set_title(_title_of_coefficients(fitted.partition.n_groups, mean))
+    n_groups, in_order = fitted.partition.n_groups, np.sort(mean, axis=1)
+    few = f": the {rows.size} largest" if rows.size < n_groups else ""
+    is_mean = (in_order[:, 1:] == in_order[:, :-1]).any()
+    said = "\ncells that are not parted: one mean of features" if is_mean else ""
+    ax.set_title(f"Coefficients of {draw.count(n_groups, 'group')}{few}{said}")
     return ax
 
 
-def collect(model: Any) -> Table:
-    """Coefficients of every group, collapsed through means to those of raw features."""
-    fitted = FittedGroups.of(model)
-    assert fitted.means is not None
-    coef = [
-        _coef(regressor, features.n_groups_)
-        for regressor, features in zip(model.regressors_, model.features_, strict=True)
-    ]
-    value = per_feature(fitted, coef) + fitted.group_steps
-    return Table(value, fitted.means, list(fitted.features))
+def _largest(model: Any, max_groups: int) -> tuple[FittedGroups, FloatArray, IntArray]:
+    """The groups of a model, their coefficients of raw features, and the largest of them."""
+    fitted = draw.require_groups(model, "features_", "regressors_")
+    if max_groups < 1:
+        raise ValueError(f"max_groups={max_groups}: draw one group or more.")
+    found = coefficients_of(fitted)
+    if found is None:
+        regressor = fitted.model.regressors_[0]
+        kind = type(getattr(regressor, "best_estimator_", regressor)).__name__
+        raise TypeError(
+            f"{kind} has no coefficient for each feature: plot_coefficients shows linear "
+            "regressors, such as LinearRegression, Ridge or Lasso."
+        )
+    return fitted, found.value, np.argsort(-fitted.partition.sizes, kind="stable")[:max_groups]
 
 
 def side_by_side(mean: IntArray) -> IntArray:
     """Features sorted by their mean in the first row, then in the second, and so on.
 
-    Means are numbered by their first member, so features that nobody averages stay as they came.
+    Means are numbered by their first member, so features that no group averages stay as they came.
     """
     if all(np.unique(row[row >= 0]).size == np.count_nonzero(row >= 0) for row in mean):
         return np.arange(mean.shape[1])
     merged = [row for row in mean if np.unique(row).size < row.size]
     return np.lexsort(merged[::-1])
-
-
-def _coef(regressor: Any, n_columns: int) -> FloatArray:
-    found = getattr(regressor, "best_estimator_", regressor)
-    coef = getattr(found, "coef_", None)
-    if coef is None or np.size(coef) != n_columns:
-        raise TypeError(
-            f"{type(found).__name__} has no coefficient for each feature: plot_coefficients shows "
-            "linear regressors, such as LinearRegression, Ridge or Lasso."
-        )
-    coef = coef.toarray() if hasattr(coef, "toarray") else coef
-    return np.asarray(coef, dtype=float).reshape(-1)
 
 
 def _part(ax: Any, mean: IntArray) -> None:
@@ -144,13 +134,99 @@ def _unit(fitted: FittedGroups) -> str:
     return f"{'targets' if fitted.shares == 'mean' else 'both'} in units of their spread"
 
 
-def _title_of_coefficients(n_groups: int, mean: IntArray) -> str:
-    text = f"Coefficients of {draw.count(n_groups, 'group')}"
-    if len(mean) < n_groups:
-        text += f": the {len(mean)} largest"
-    if (np.sort(mean, axis=1)[:, 1:] == np.sort(mean, axis=1)[:, :-1]).any():
-        text += "\ncells that are not parted: one mean of features"
-    return text
+def plot_windows(model: Any, *, max_groups: int = 12, ax: Any = None) -> Any:
+    """Windows of time that linear models are made of: a band each, from its first to its last lag.
+
+    Bands are coloured by the coefficient of the mean over the window, which is written on them.
+    There is one row per group, series below each other; the present is on the right.
+
+    Parameters
+    ----------
+    model : CTFARegressor or MultiInputCTFARegressor, or the result of ``ctfa.labelled.fit``
+        Fitted to lagged features (``ctfa.lagged``, ``lags=``), with a linear regressor.
+    max_groups : int, default=12
+        With more groups than this the largest are drawn, and the title says so.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> from ctfa.plotting import plot_windows
+    >>> basins = ctfa.datasets.make_basins(5, 150, 2, n_regions=1, random_state=0).to_xarray()
+    >>> fit = ctfa.labelled.fit(basins, target="flow", lags=range(6))  # doctest: +SKIP
+    >>> ax = plot_windows(fit)  # doctest: +SKIP
+    """
+    fitted, value, largest = _largest(model, max_groups)
+    groups = largest.tolist()
+    found = _bands(fitted, value, groups)
+    series = list(dict.fromkeys(window.series for _, window, _ in found))
+    rows = len(groups) + 1  # of one series, with the line that names it
+    height = float(np.clip(1.4 + 0.24 * rows * len(series), 2.6, 16.0))
+    ax = draw.axes(ax, width=8.5, height=height)
+    step, far, near = _span(fitted, found)
+    scale, norm = draw.colour_scale(np.array([coef for *_, coef in found]), diverging=True)
+    for row, window, coef in found:
+        y, start = series.index(window.series) * rows + row + 1, window.first - step / 2
+        width, colour = window.last - window.first + step, scale(norm(coef))
+        ax.barh(y, width, left=start, height=THICK, color=colour, edgecolor="white", linewidth=1)
+        if width > ROOM * (far - near):  # in ink that is seen on it
+            dark = float(np.dot(colour[:3], (0.299, 0.587, 0.114))) < 0.55
+            ink = {"color": "white" if dark else "#222222", "fontsize": "x-small"}
+            ax.text(start + width / 2, y, f"{coef:+.2f}", ha="center", va="center", **ink)
+    ax.set_xlim(far, near)
+    ax.set_ylim(len(series) * rows - 0.4, -0.6)
+    for number, name in enumerate(series):
+        heading = {"fontweight": "bold", "fontsize": "small", "color": draw.INK}
+        ax.text(far, number * rows, name, va="center", ha="left", **heading)
+    places = [number * rows + row + 1 for number in range(len(series)) for row in range(rows - 1)]
+    names = [_group_name(fitted, group) for group in groups]
+    ax.set_yticks(places, names * len(series), fontsize="x-small")
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel(f"{found[0][1].unit}s before")
+    colours = importlib.import_module("matplotlib.cm").ScalarMappable(norm=norm, cmap=scale)
+    bar = ax.figure.colorbar(colours, ax=ax, pad=0.02)
+    bar.set_label(f"coefficient of the mean\nover the window\n({_unit(fitted)})", fontsize="small")
+    draw.bare(ax, "top", "right", "left")
+    n_groups = fitted.partition.n_groups
+    few = f": the {len(groups)} largest" if len(groups) < n_groups else ""
+    ax.set_title(f"Windows of time of {draw.count(n_groups, 'group')}{few}")
+    return ax
+
+
+def _bands(
+    fitted: FittedGroups, value: FloatArray, groups: list[int]
+) -> list[tuple[int, Window, float]]:
+    """Row, window and coefficient of each band; an error where there is none."""
+    found = [
+        (row, window, float(value[group, columns].sum()))
+        for row, group in enumerate(groups)
+        for columns, window in fitted.windows(group)
+    ]
+    if not found:
+        raise ValueError(
+            "no feature of this model is of the past: fit with lags=, or to the columns of "
+            "ctfa.lagged with their names."
+        )
+    unit, *others = dict.fromkeys(window.unit for _, window, _ in found)
+    if others:
+        raise ValueError(f"lags are in {unit}s and in {others[0]}s: draw them in one unit.")
+    return found
+
+
+def _span(
+    fitted: FittedGroups, found: list[tuple[int, Window, float]]
+) -> tuple[float, float, float]:
+    """The distance of lags, and how far back the axis begins and ends."""
+    backs = {end for _, window, _ in found for end in (window.first, window.last)}
+    for columns, window in fitted.windows(0):
+        backs.update(np.linspace(window.first, window.last, len(columns)).astype(int).tolist())
+    step = float(np.diff(sorted(backs)).min()) if len(backs) > 1 else 1.0
+    return step, max(backs) + step / 2, min(backs) - step / 2
 
 
 def plot_stability(model: Any, *, ax: Any = None) -> Any:
@@ -205,7 +281,13 @@ def plot_stability(model: Any, *, ax: Any = None) -> Any:
     else:
         ax.set_yticks([])
     ax.set_xticks([])
-    ax.set_title(_title_of_shares(partition, shares))
+    title = f"{draw.count(n_targets, 'target')} in {draw.count(partition.n_groups, 'group')}"
+    same = partition.labels[:, None] == partition.labels
+    pairs = shares[same & ~np.eye(n_targets, dtype=bool)]
+    if pairs.size:
+        always = np.mean(pairs >= ALWAYS)
+        title += f"\n{always:.0%} of the pairs in groups nearly always together"
+    ax.set_title(title)
     return ax
 
 
@@ -236,14 +318,3 @@ def _frames(ax: Any, partition: Partition, order: IntArray) -> None:
         size = end - start
         if size > 1 or labels.size <= NAMED:
             ax.add_patch(patches.Rectangle((start - 0.5, start - 0.5), size, size, **style))
-
-
-def _title_of_shares(partition: Partition, shares: FloatArray) -> str:
-    """How many groups, and how many of their pairs are always found together."""
-    n_targets = partition.n_variables
-    text = f"{draw.count(n_targets, 'target')} in {draw.count(partition.n_groups, 'group')}"
-    same = partition.labels[:, None] == partition.labels
-    pairs = shares[same & ~np.eye(n_targets, dtype=bool)]
-    if not pairs.size:
-        return text
-    return f"{text}\n{np.mean(pairs >= ALWAYS):.0%} of the pairs in groups nearly always together"

@@ -39,7 +39,7 @@ def plot_merge_tree(
 
     Heights are the running maximum of the losses, so that a line across the tree at any limit has
     under it the merges made by then. Merges within a group have its colour, those above the limit
-    are grey, and a target that joined nobody is a line by itself.
+    are grey, and a target that was never merged is a line by itself.
 
     Parameters
     ----------
@@ -76,22 +76,26 @@ def plot_merge_tree(
     limit = limit if max_loss is None else float(max_loss)
     partition = history.partition(np.inf if limit is None else limit)
     tree = Tree.of(history)
-    roots = tree.roots
+    roots, title = tree.roots, draw.grouped(partition, noun)
     if draw.is_labelled(model) and isinstance(group, tuple | list):
         group = names[model.tasks.position(group)]
     if group is not None:
-        roots = [tree.node_of(_members(partition, names, group))]
+        number = _number(partition, names, group)
+        members = partition.groups[number]
+        roots, title = [tree.node_of(members)], f"group {number}: {draw.count(members.size, noun)}"
     shown, note = _choose(tree, roots, max_leaves, noun)
     leaves = tree.open(shown, max_leaves)
     ax = draw.axes(ax, width=float(np.clip(2.0 + 0.16 * len(leaves), 6.0, 12.0)))
     _draw(ax, tree, leaves, partition, limit)
-    draw.label_places(ax, "x", [_leaf_name(tree, leaf, names, noun) for leaf in leaves])
+    sizes, first = tree.size[leaves], tree.first[leaves]
+    called = [names[k] if n == 1 else f"{n:,} {noun}s" for k, n in zip(first, sizes, strict=True)]
+    draw.label_places(ax, "x", called)
     ax.set_xlim(-0.7, len(leaves) - 0.3)
+    ax.set_title(title + note)
+    draw.bare(ax, "top", "right", "bottom")
     if len(history):
         ax.set_ylabel("loss of the merge")
-    ax.set_title(_title(partition, group, names, noun) + note)
-    draw.bare(ax, "top", "right", "bottom")
-    if not len(history):
+    else:
         draw.say(ax, "no merges")
     return ax
 
@@ -119,7 +123,7 @@ class Tree(NamedTuple):
 
     @property
     def roots(self) -> list[int]:
-        """Nodes that nobody joined, the largest first."""
+        """Nodes that joined no other, the largest first."""
         left = np.setdiff1d(np.arange(self.size.size), self.children)
         found: list[int] = left[np.lexsort((self.first[left], -self.size[left]))].tolist()
         return found
@@ -165,17 +169,17 @@ def _read(model: Any) -> tuple[MergeHistory, float | None, list[str], str]:
     return history, limit, list(fitted.names), "task" if fitted.own_rows else "target"
 
 
-def _members(partition: Partition, names: list[str], group: Any) -> IntArray:
-    """Members of a group that is asked for by its number or by a member."""
+def _number(partition: Partition, names: list[str], group: Any) -> int:
+    """The group that is asked for by its number or by a member."""
     if isinstance(group, str):
         if group not in names:
-            raise ValueError(f"group={group!r} is no target: give a name, or a group's number.")
-        return partition.groups[int(partition.labels[names.index(group)])]
+            raise ValueError(f"group={group!r} is not a target: give a name, or a group's number.")
+        return int(partition.labels[names.index(group)])
     if not 0 <= int(group) < partition.n_groups:
         raise ValueError(
             f"group={group!r}: there are {partition.n_groups} groups, numbered from 0."
         )
-    return partition.groups[int(group)]
+    return int(group)
 
 
 def _choose(tree: Tree, roots: list[int], max_leaves: int, noun: str) -> tuple[list[int], str]:
@@ -184,26 +188,28 @@ def _choose(tree: Tree, roots: list[int], max_leaves: int, noun: str) -> tuple[l
     if sizes.sum() <= max_leaves:
         return roots, ""
     whole = int(np.searchsorted(np.cumsum(sizes), max_leaves, side="right"))
-    if whole:
-        largest = "the largest" if whole == 1 else f"the {whole} largest"
-        return roots[:whole], f"\n{largest} shown: {sizes[:whole].sum():,} {noun}s"
-    n_shown = min(BRANCHED, len(roots))
     if len(roots) == 1:
         return roots, f"\nthe uppermost {max_leaves - 1} of {sizes[0] - 1:,} merges shown"
+    n_shown = whole or min(BRANCHED, len(roots))
     largest = "the largest" if n_shown == 1 else f"the {n_shown} largest"
-    return roots[:n_shown], f"\nthe uppermost merges of {largest} shown"
+    note = f"\nthe uppermost merges of {largest} shown"
+    if whole:
+        note = f"\n{largest} shown: {sizes[:whole].sum():,} {noun}s"
+    return roots[:n_shown], note
 
 
 def _draw(
     ax: Any, tree: Tree, leaves: list[int], partition: Partition, limit: float | None
 ) -> None:
     """Lines of the tree, from leaves to roots, and the limit."""
-    heights = np.minimum(tree.heights, _ceiling(tree.heights))
+    # Endless losses are drawn above all others.
+    known = tree.heights[tree.heights < ENDLESS]
+    heights = np.minimum(tree.heights, 2.0 * max(float(known.max(initial=0.0)), 1.0))
     bottom = _set_heights(ax, heights, limit)
     place = {leaf: float(number) for number, leaf in enumerate(leaves)}
     top = dict.fromkeys(leaves, bottom)
-    groups = partition.labels[tree.first]  # of each node
-    order = dict.fromkeys(groups[leaves].tolist())  # as they are drawn: neighbours differ
+    groups = partition.labels[tree.first].tolist()  # of each node
+    order = dict.fromkeys(groups[leaf] for leaf in leaves)  # as they are drawn: neighbours differ
     colour = {group: LINE_COLOURS[k % len(LINE_COLOURS)] for k, group in enumerate(order)}
     merges: list[tuple[Any, str]] = []
     stems: list[tuple[Any, str]] = []  # of groups, from their last merge up to the limit
@@ -213,18 +219,17 @@ def _draw(
         node, height = tree.n_variables + step, float(heights[step])
         (a, b), (low_a, low_b) = (place[child] for child in pair), (top[child] for child in pair)
         joined = limit is None or tree.heights[step] <= limit
-        shade = colour[int(groups[node])] if joined else FAINT
+        shade = colour[groups[node]] if joined else FAINT
         merges.append(([(a, low_a), (a, height), (b, height), (b, low_b)], shade))
         for child in pair:
             if not joined and limit is not None and top[child] <= limit and tree.size[child] > 1:
-                x = place[child]
-                stems.append(([(x, top[child]), (x, limit)], colour[int(groups[child])]))
+                stem = [(place[child], top[child]), (place[child], limit)]
+                stems.append((stem, colour[groups[child]]))
         place[node], top[node] = (a + b) / 2.0, height
     for lines in (merges, stems):
         shades = [shade for _, shade in lines]
         draw.lines(ax, [line for line, _ in lines], colors=shades, linewidths=1.6, capstyle="round")
-    inner = {node for pair in tree.children.tolist() for node in pair}
-    alone = [place[leaf] for leaf in leaves if leaf not in inner]
+    alone = [place[leaf] for leaf in leaves if leaf not in tree.children]
     ax.plot(alone, np.full(len(alone), bottom), "|", color=FAINT, markersize=9)
     if len(heights) and limit is not None and np.isfinite(limit):
         ax.axhline(limit, color=CHOSEN, linewidth=1.2, linestyle="--")
@@ -253,24 +258,6 @@ def _set_heights(ax: Any, heights: FloatArray, limit: float | None) -> float:
     bottom = low - 0.1 * span
     ax.set_ylim(bottom - 0.02 * span, high + 0.12 * span)
     return bottom
-
-
-def _ceiling(heights: FloatArray) -> float:
-    """Where endless losses are drawn: above all others."""
-    known = heights[heights < ENDLESS]
-    return 2.0 * max(float(known.max(initial=0.0)), 1.0)
-
-
-def _leaf_name(tree: Tree, leaf: int, names: list[str], noun: str) -> str:
-    size = tree.size[leaf]
-    return names[tree.first[leaf]] if size == 1 else f"{size:,} {noun}s"
-
-
-def _title(partition: Partition, group: Any, names: list[str], noun: str) -> str:
-    if group is None:
-        return draw.grouped(partition, noun)
-    members = _members(partition, names, group)
-    return f"group {int(partition.labels[members[0]])}: {draw.count(members.size, noun)}"
 
 
 def plot_merges(model: Any, *, ax: Any = None) -> Any:
@@ -314,9 +301,15 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
             "TargetAggregator(regressor=LinearRegression())."
         )
     ax = draw.axes(ax, width=6.5, height=5.0)
-    ax.set_title(_merges_title(fitted, gain, known))
+    n_known, pays = np.count_nonzero(known), np.count_nonzero(gain[known] > 0.0)
+    title = f"{draw.count(gain.size, 'merge')}: {pays:,} predicted to gain, "
+    title += f"{n_known - pays:,} to lose"
+    if n_known < gain.size:
+        title += f", {gain.size - n_known:,} not worked out"
+    ax.set_title(title)
     draw.bare(ax)
     if not saved.size:
+        ax.set_title(f"{draw.count(fitted.partition.n_variables, 'target')}, no merges")
         ax.set_axis_off()
         draw.say(ax, "no merges")
         return ax
@@ -340,17 +333,6 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
     ax.set_ylabel(f"variance saved ({unit})")
     ax.legend(frameon=False, fontsize="small", loc="best")
     return ax
-
-
-def _merges_title(fitted: FittedGroups, gain: FloatArray, known: Any) -> str:
-    n_merges = gain.size
-    if not n_merges:
-        return f"{draw.count(fitted.partition.n_variables, 'target')}, no merges"
-    pays = int(np.count_nonzero(gain[known] > 0.0))
-    rest = int(np.count_nonzero(known)) - pays
-    text = f"{draw.count(n_merges, 'merge')}: {pays:,} predicted to gain, {rest:,} to lose"
-    unknown = n_merges - pays - rest
-    return text + (f", {unknown:,} not worked out" if unknown else "")
 
 
 def _scales(ax: Any, paid: FloatArray, saved: FloatArray) -> tuple[float, float]:
@@ -470,39 +452,25 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
 
 def _gains(model: Any) -> Gains:
     if hasattr(model, "columns") and not hasattr(model, "fit"):
-        return _of_frame(model)
-    predicted = _of_model(model)
-    held_out = getattr(model, "held_out", None) if draw.is_labelled(model) else None
-    if held_out is None:
-        return predicted
-    # Both in units of a variance, or the predicted ones are not shown.
-    beside = np.where(draw.is_standardised(model), predicted.value, np.nan)
-    return Gains(predicted.names, held_out.gain, None, beside, "share of variance")
-
-
-def _of_frame(frame: Any) -> Gains:
-    missing = [name for name in COLUMNS if name not in frame.columns]
-    if missing:
-        raise TypeError(f"the frame has no column {missing[0]!r}: give {GIVE_GAINS}.")
-    return Gains(
-        [str(name) for name in frame["target"]],
-        np.asarray(frame["gain"], dtype=float),
-        None,
-        np.asarray(frame["predicted_gain"], dtype=float),
-        "share of variance",
-    )
-
-
-def _of_model(model: Any) -> Gains:
+        missing = [name for name in COLUMNS if name not in model.columns]
+        if missing:
+            raise TypeError(f"the frame has no column {missing[0]!r}: give {GIVE_GAINS}.")
+        names = [str(name) for name in model["target"]]
+        found, predicted = (np.asarray(model[k], dtype=float) for k in ("gain", "predicted_gain"))
+        return Gains(names, found, None, predicted, "share of variance")
     fitted = draw.require_groups(model, "regressors_", give=GIVE_GAINS)
     gain = fitted.evidence.gain if fitted.gains_of is None else fitted.gains_of()
-    within = "share of the variance within tasks"
-    unit = draw.unit_of(model, within if fitted.own_rows else "share of variance")
+    value, names = np.asarray(gain.value, dtype=float), list(fitted.names)
+    held_out = getattr(model, "held_out", None) if draw.is_labelled(model) else None
+    if held_out is not None:
+        # Both in units of a variance, or the predicted ones are not shown.
+        beside = np.where(draw.is_standardised(model), value, np.nan)
+        return Gains(names, held_out.gain, None, beside, "share of variance")
+    whole = "share of the variance within tasks" if fitted.own_rows else "share of variance"
     error = np.nan_to_num(np.asarray(gain.standard_error))
-    value = np.asarray(gain.value, dtype=float)
     on_folds = fitted.gains_of is None and fitted.evidence.held_out
-    how = "on folds" if on_folds else "predicted"
-    return Gains(list(fitted.names), value, error, None, f"{how}, {unit}", on_folds)
+    unit = f"{'on folds' if on_folds else 'predicted'}, {draw.unit_of(model, whole)}"
+    return Gains(names, value, error, None, unit, on_folds)
 
 
 def _counted(gains: Gains, known: Any) -> str:

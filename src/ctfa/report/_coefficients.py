@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa.core.confounds import Confounds
-from ctfa.core.series import Series
 from ctfa.core.tasks.own_inputs import OwnRows, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
@@ -61,13 +60,16 @@ def coefficients_of(fitted: FittedGroups, rows: Rows | None = None) -> Coefficie
     A mean of k features hands each of them a k-th of its coefficient. With the rows of fit, inputs
     that were not scaled are told in units of their spread and least squares has standard errors.
     """
-    regressors = () if fitted.is_aggregator else fitted.model.regressors_
-    coef = [getattr(regressor, "coef_", None) for regressor in regressors]
-    if not coef or any(own is None for own in coef):
+    if fitted.is_aggregator:
         return None
-    value = per_feature(fitted, [np.asarray(own, dtype=np.float64).reshape(-1) for own in coef])
+    regressors, coef = fitted.model.regressors_, []
+    for regressor, features in zip(regressors, fitted.model.features_, strict=True):
+        known: Any = getattr(getattr(regressor, "best_estimator_", regressor), "coef_", None)
+        if known is None or np.size(known) != features.n_groups_:
+            return None
+        coef.append(np.asarray(known, dtype=np.float64).reshape(-1))
     steps = fitted.group_steps
-    value = value + steps
+    value = per_feature(fitted, coef) + steps
     if rows is None:
         return Coefficients(fitted.features, value, None, _units(fitted, with_data=False))
     reasons: list[str] = []
@@ -81,19 +83,23 @@ def coefficients_of(fitted: FittedGroups, rows: Rows | None = None) -> Coefficie
             spread[group] = np.sqrt(np.average(centred**2, axis=0, weights=own.weights))
         columns = reduced(fitted.model.features_[group], own.inputs)
         ours = fitted.shares == "mean" and fitted.model.regressor is None
-        judge = _of_ridge if ours and type(regressor) is Ridge else _standard_errors
-        found, reason = judge(regressor, columns, own)
+        found, reason = _standard_errors(regressor, columns, own, ours=ours)
         if np.any(steps) and steps[group].any():
             found, reason = np.full(found.shape, np.nan), SOFT
         errors.append(found)
         reasons += [reason] * bool(reason)
     error = per_feature(fitted, errors) * spread
+    said = []
+    for reason in dict.fromkeys(reasons):
+        count = reasons.count(reason)
+        where = "" if count == len(coef) else f" in {count:,} of {len(coef):,} groups"
+        said.append(f"no standard errors{where}{reason}")
     return Coefficients(
         fitted.features,
         value * spread,
         error if np.isfinite(error).any() else None,
         _units(fitted, with_data=True),
-        _in_words(reasons, len(coef)),
+        "; ".join(said),
     )
 
 
@@ -130,16 +136,6 @@ def per_feature(fitted: FittedGroups, values: Sequence[FloatArray]) -> FloatArra
     return found
 
 
-def _in_words(reasons: list[str], n_groups: int) -> str:
-    """Why standard errors are missing, and in how many groups for each reason."""
-    said = []
-    for reason in dict.fromkeys(reasons):
-        count = reasons.count(reason)
-        where = "" if count == n_groups else f" in {count:,} of {n_groups:,} groups"
-        said.append(f"no standard errors{where}{reason}")
-    return "; ".join(said)
-
-
 def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
     """Rows that each group's model was fitted to, from the data of fit or what stands in for it."""
     if fitted.own_rows:
@@ -151,20 +147,23 @@ def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
     if sample.confounds is not None:  # which takes degrees of freedom of every series
         n_levels += Confounds.of(sample.confounds, sample.weights, sample.n_samples).rank
     found = fitted.learned_from(sample, targets)
-    if fitted.own_inputs:
-        return _rows_of_own(fitted, found, n_levels)
-    inputs, means = found
     stands_for = None if sample.counts is None else sample.weights
-    return lambda group: _averaged(inputs, means[:, group], n_levels, stands_for)
+    if fitted.own_inputs:
+        stands_for = None if found.counts is None else found.weights
+    if fitted.shares == "coefficients":
+        return _stacked_rows(fitted, OwnRows.of(found), n_levels, stands_for)
+    own_means = mean_series(found, fitted.partition).values if fitted.own_inputs else None
 
+    def averaged(group: int) -> GroupRows:
+        if own_means is None:
+            inputs, target = found[0], found[1][:, group]
+        else:
+            inputs, target = own_means[group, fitted.columns(group)].T, own_means[group, -1]
+        seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
+        weights = None if stands_for is None else stands_for[seen]
+        return GroupRows(inputs[seen], target[seen], seen, n_levels, weights)
 
-def _averaged(
-    inputs: FloatArray, target: FloatArray, n_levels: int, stands_for: FloatArray | None
-) -> GroupRows:
-    """The rows of a group's means in which these are known."""
-    seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
-    weights = None if stands_for is None else stands_for[seen]
-    return GroupRows(inputs[seen], target[seen], seen, n_levels, weights)
+    return averaged
 
 
 def _rows_of_tasks(fitted: FittedGroups, given: Given) -> Rows:
@@ -182,103 +181,102 @@ def _rows_of_tasks(fitted: FittedGroups, given: Given) -> Rows:
     return stacked
 
 
-def _rows_of_own(fitted: FittedGroups, series: Series, n_levels: int) -> Rows:
-    """The same where targets have inputs of their own: averaged, or stacked."""
-    stands_for = None if series.counts is None else series.weights
-    if fitted.shares == "mean inputs":
-        means = mean_series(series, fitted.partition).values
-        return lambda group: _averaged(
-            means[group, fitted.columns(group)].T, means[group, -1], n_levels, stands_for
-        )
-    own = OwnRows.of(series)
+def _stacked_rows(
+    fitted: FittedGroups, own: OwnRows, n_levels: int, stands_for: FloatArray | None
+) -> Rows:
+    """The same of members that share coefficients, with inputs of their own in common rows."""
 
     def stacked(group: int) -> GroupRows:
         members = fitted.partition.groups[group]
         inputs = own.inputs[members][:, fitted.columns(group)].transpose(0, 2, 1)
         complete = own.complete[members]
         sample = np.nonzero(complete)[1]
-        inputs, target = inputs[complete], own.target[members][complete]
         root = own.weight[sample]
+        inputs, target = inputs[complete] / root[:, None], own.target[members][complete] / root
         weights = None if stands_for is None else stands_for[sample]
-        levels = members.size * n_levels
-        return GroupRows(inputs / root[:, None], target / root, sample, levels, weights)
+        return GroupRows(inputs, target, sample, members.size * n_levels, weights)
 
     return stacked
 
 
-def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> tuple[FloatArray, str]:
-    """Of least squares given the groups, and why some are NaN; nothing where none is.
-
-    Members of a group that are stacked share what disturbs a sample, so that all rows of one sample
-    count as one draw (a sandwich).
-    """
+def _standard_errors(
+    regressor: Any, inputs: FloatArray, rows: GroupRows, *, ours: bool
+) -> tuple[FloatArray, str]:
+    """Of least squares, or ``ours``, the ridge regression of groups; and why some are NaN."""
     unknown = np.full(inputs.shape[1], np.nan)
-    plain = type(regressor) is LinearRegression and regressor.fit_intercept
-    if not plain or regressor.positive:
+    is_ridge = ours and type(regressor) is Ridge
+    is_plain = type(regressor) is LinearRegression and regressor.fit_intercept
+    if not is_ridge and (not is_plain or regressor.positive):
         return unknown, OF_LEAST_SQUARES.format(type(regressor).__name__)
-    coef = np.asarray(regressor.coef_).reshape(-1)
-    left = rows.target - inputs @ coef
-    left = left - np.average(left, weights=rows.weights)
-    centred = inputs - np.average(inputs, axis=0, weights=rows.weights)
-    if rows.weights is not None:
-        centred, left = centred * np.sqrt(rows.weights)[:, None], left * np.sqrt(rows.weights)
-    length = np.sqrt((centred**2).sum(axis=0))
-    # A coefficient of zero to the last digit is of a column without variation, or of its rounding.
-    varies = np.flatnonzero((length > 0.0) & (coef != 0.0))
-    if not varies.size:
-        return unknown, DEPENDENT
-    unit = centred[:, varies] / length[varies]
-    _, singular, turned = np.linalg.svd(unit, full_matrices=False)
-    rank = int(np.count_nonzero(singular > singular[0] * rows.n_rows * np.finfo(float).eps))
-    # Where columns depend on each other, the others still have one coefficient each.
-    told = ((turned[rank:] if rank < len(turned) else turned[:0]) ** 2).sum(axis=0) < LOOSE
-    spare = rows.n_rows - rank - rows.n_levels
-    if spare < 1 or len(unit) < varies.size:
-        return unknown, TOO_FEW
-    root = turned[:rank] / singular[:rank, None] / length[varies]
-    samples, draw = np.unique(rows.sample, return_inverse=True)
-    if samples.size == len(inputs):
-        found = np.sqrt(left @ left / spare * (root**2).sum(axis=0))
-    elif rows.weights is not None:
-        return unknown, IN_NO_SUMS
-    elif samples.size < 2:
-        return unknown, TOO_FEW
-    else:
-        scores = np.zeros((samples.size, varies.size))
-        np.add.at(scores, np.asarray(draw).reshape(-1), centred[:, varies] * left[:, None])
-        factor = samples.size / (samples.size - 1.0) * (rows.n_rows - 1.0) / spare
-        found = np.sqrt(factor * ((scores @ root.T @ root) ** 2).sum(axis=0))
-    errors = unknown.copy()
-    errors[varies] = np.where(told, found, np.nan)
-    return errors, "" if np.isfinite(errors).all() else DEPENDENT
-
-
-def _of_ridge(regressor: Any, inputs: FloatArray, rows: GroupRows) -> tuple[FloatArray, str]:
-    """Of the ridge regression that groups are served by: how far coefficients may be from theirs.
-
-    Standard deviations given the data, the penalty and the groups, of coefficients drawn about zero
-    with the variance that the penalty stands for.
-    """
-    unknown, penalty = np.full(inputs.shape[1], np.nan), float(regressor.alpha)
-    if not np.isfinite(penalty):
+    if is_ridge and not np.isfinite(regressor.alpha):
         return unknown, NOTHING_KEPT
     coef = np.asarray(regressor.coef_).reshape(-1)
     weights = np.ones(len(inputs)) if rows.weights is None else rows.weights
     root = np.sqrt(weights)
-    centred = (inputs - np.average(inputs, axis=0, weights=weights)) * root[:, None]
     left = rows.target - inputs @ coef
     left = (left - np.average(left, weights=weights)) * root
+    centred = (inputs - np.average(inputs, axis=0, weights=weights)) * root[:, None]
     length = np.sqrt((centred**2).sum(axis=0))
-    varies = np.flatnonzero(length > 0.0)
-    unit = centred[:, varies] / length[varies]
+    # A coefficient of zero to the last digit is of a column without variation, or of its rounding.
+    varies = np.flatnonzero((length > 0.0) & ((coef != 0.0) | is_ridge))
+    if not varies.size:
+        return unknown, DEPENDENT
+    length = length[varies]
+    unit, errors = centred[:, varies] / length, unknown.copy()
+    if is_ridge:
+        found = _of_ridge(unit, left, coef[varies] * length, float(regressor.alpha), rows)
+    else:
+        found, reason = _of_least_squares(unit, left, rows)
+        if reason:
+            return unknown, reason
+    errors[varies] = found / length
+    return errors, "" if np.isfinite(errors).all() else DEPENDENT
+
+
+def _of_least_squares(
+    unit: FloatArray, left: FloatArray, rows: GroupRows
+) -> tuple[FloatArray, str]:
+    """For columns of length one, given the groups; or why there are none.
+
+    Members of a group that are stacked share what disturbs a sample, so that all rows of one sample
+    count as one draw (a sandwich).
+    """
+    nothing = np.empty(0)
+    _, singular, turned = np.linalg.svd(unit, full_matrices=False)
+    rank = int(np.count_nonzero(singular > singular[0] * rows.n_rows * np.finfo(float).eps))
+    spare = rows.n_rows - rank - rows.n_levels
+    samples, draw = np.unique(rows.sample, return_inverse=True)
+    if spare < 1 or len(unit) < unit.shape[1]:
+        return nothing, TOO_FEW
+    root = turned[:rank] / singular[:rank, None]
+    if samples.size == len(unit):
+        found = np.sqrt(left @ left / spare * (root**2).sum(axis=0))
+    elif rows.weights is not None:
+        return nothing, IN_NO_SUMS
+    elif samples.size < 2:
+        return nothing, TOO_FEW
+    else:
+        scores = np.zeros((samples.size, unit.shape[1]))
+        np.add.at(scores, np.asarray(draw).reshape(-1), unit * left[:, None])
+        factor = samples.size / (samples.size - 1.0) * (rows.n_rows - 1.0) / spare
+        found = np.sqrt(factor * ((scores @ root.T @ root) ** 2).sum(axis=0))
+    # Where columns depend on each other, the others still have one coefficient each.
+    return np.where((turned[rank:] ** 2).sum(axis=0) < LOOSE, found, np.nan), ""
+
+
+def _of_ridge(
+    unit: FloatArray, left: FloatArray, effect: FloatArray, penalty: float, rows: GroupRows
+) -> FloatArray:
+    """How far coefficients may be from those of the ridge regression that groups are served by.
+
+    Standard deviations given the data, the penalty and the groups, of coefficients drawn about zero
+    with the variance that the penalty stands for.
+    """
     _, singular, turned = np.linalg.svd(unit, full_matrices=True)
-    strength = np.full(varies.size, penalty)
+    strength = np.full(len(turned), penalty)
     strength[: singular.size] += singular**2
-    noise = left @ left + penalty * ((coef * length) ** 2).sum()
-    noise /= max(rows.n_rows - rows.n_levels, 1)
-    errors = unknown.copy()
-    errors[varies] = np.sqrt(noise * (turned**2 / strength[:, None]).sum(axis=0)) / length[varies]
-    return errors, "" if varies.size == inputs.shape[1] else DEPENDENT
+    noise = (left @ left + penalty * (effect**2).sum()) / max(rows.n_rows - rows.n_levels, 1)
+    return np.asarray(np.sqrt(noise * (turned**2 / strength[:, None]).sum(axis=0)))
 
 
 def _units(fitted: FittedGroups, *, with_data: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from importlib import metadata
 from typing import Any
@@ -13,7 +13,7 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.lags import Lags
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.estimators.zeros import CLIMATOLOGY
 from ctfa.report._coefficients import coefficients_of
@@ -53,12 +53,10 @@ def collect(
     >>> page["headline"]
     '6 targets are predicted by 2 models.'
     """
-    if isinstance(model, Material):
-        known = model
-    elif hasattr(model, "report_material"):
-        known = model.report_material()
-    else:
-        known = Material(model)
+    known = model
+    if not isinstance(model, Material):
+        is_told = hasattr(model, "report_material")
+        known = model.report_material() if is_told else Material(model)
     allowed = {field.name for field in fields(Material)} - {"model"}
     unknown = sorted(set(material) - allowed)
     if unknown:
@@ -66,11 +64,8 @@ def collect(
             f"{unknown[0]!r} is nothing a report knows: give any of {', '.join(sorted(allowed))}."
         )
     fitted = FittedGroups.of(known.model)
-    if places is not None:
-        material["places"] = places
-    if title is not None:
-        material["title"] = title
-    known = replace(known, **material)
+    given = {"places": places, "title": title}
+    known = replace(known, **material, **{k: v for k, v in given.items() if v is not None})
     if known.places is not None:
         known = replace(known, places=read_places(known.places, fitted.partition.n_variables))
     _require_fitting(known, fitted)
@@ -79,43 +74,40 @@ def collect(
 
 def _require_fitting(material: Material, fitted: FittedGroups) -> None:
     """Refuse material of another model than this."""
-    targets, groups = {}, {}
-    if material.names is not None:
-        targets["names"] = len(material.names)
-    if material.held_out is not None:
-        for name, errors in material.held_out.errors.items():
-            targets[f"held_out.errors[{name!r}]"] = np.size(errors)
-    if material.history is not None:
-        targets["history"] = material.history.n_variables
-    if material.series is not None:
-        groups["series.mean"] = np.shape(material.series.mean)[1]
-    if material.coefficients is not None:
-        groups["coefficients.value"] = np.shape(material.coefficients.value)[0]
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
-    for sizes, expected, of in ((targets, n_targets, "targets"), (groups, n_groups, "groups")):
-        for what, size in sizes.items():
-            if size != expected:
-                raise ValueError(
-                    f"{what} has {size} entries and the model has {expected} {of}: give one for "
-                    "each."
-                )
+    sizes: dict[str, tuple[int, int, str]] = {}
+    if material.names is not None:
+        sizes["names"] = len(material.names), n_targets, "targets"
+    for name, errors in (material.held_out.errors if material.held_out else {}).items():
+        sizes[f"held_out.errors[{name!r}]"] = np.size(errors), n_targets, "targets"
+    if material.history is not None:
+        sizes["history"] = material.history.n_variables, n_targets, "targets"
+    if material.series is not None:
+        sizes["series.mean"] = np.shape(material.series.mean)[1], n_groups, "groups"
+    if material.coefficients is not None:
+        sizes["coefficients.value"] = len(material.coefficients.value), n_groups, "groups"
+    for what, (size, expected, of) in sizes.items():
+        if size != expected:
+            raise ValueError(
+                f"{what} has {size} entries and the model has {expected} {of}: give one for each."
+            )
 
 
 def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
-    names = list(map(str, fitted.names if material.names is None else material.names))
+    partition, evidence, held_out = fitted.partition, fitted.evidence, material.held_out
+    n_targets, version = partition.n_variables, metadata.version("ctfa")
     history = _replayed(fitted, material.history)
-    found = verdict(material.held_out, fitted.partition.labels)
+    found = verdict(held_out, partition.labels)
     if found is not None:
         found["chose_again"] = fitted.is_single_task
     coefficients = material.coefficients or coefficients_of(fitted)
-    is_worth = coefficients is None and material.worth is not None
-    coefficients = material.worth if is_worth else coefficients
-    means = None if fitted.means is None else fitted.means.max(axis=1) + 1
-    version = metadata.version("ctfa")
-    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
+    what = "coefficient"
+    if coefficients is None and material.worth is not None:
+        coefficients, what = material.worth, "importance"
+    n_means = None if fitted.means is None else float(np.median(fitted.means.max(axis=1) + 1))
     places = material.places
     drawing = tiles_of(history.leaf_order()) if places is None else drawing_of(places)
-    kept = _detailed(fitted.partition, material.series, coefficients)
+    kept = _detailed(partition, material.series, coefficients)
     return {
         "title": material.title or f"{n_targets:,} {plural(material.task, n_targets)} in groups",
         "source": material.source,
@@ -127,27 +119,25 @@ def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
         "target": material.target,
         "target_units": material.target_units,
         "sample": material.sample,
-        "names": names,
+        "names": list(map(str, fitted.names if material.names is None else material.names)),
         "n_targets": n_targets,
-        "n_groups": n_groups,
+        "n_groups": partition.n_groups,
         "n_features": len(fitted.features) or None,
-        "n_means": None if means is None else float(np.median(means)),
+        "n_means": n_means,
         "shares": fitted.shares,
         "variance": fitted.variance(material.task),
-        "standardised": fitted.evidence.terms.standardised,
-        "gain_name": "gain on folds" if fitted.evidence.held_out else "predicted gain",
-        "labels": fitted.partition.labels,
+        "standardised": evidence.terms.standardised,
+        "gain_name": "gain on folds" if evidence.held_out else "predicted gain",
+        "labels": partition.labels,
         "rule": _rule(fitted, history, material.again),
         "history": {"block": history.block, "other": history.other, "loss": history.loss},
         "evidence": _evidence(fitted),
         "curve": _curve(fitted),
         "held_out": found,
-        "targets": _targets(fitted, material.held_out),
+        "targets": _targets(fitted, held_out),
         "refusals": _refusals(fitted),
         "details": kept,
-        "features": _features(
-            fitted, material, coefficients, kept, "importance" if is_worth else "coefficient"
-        ),
+        "features": _features(fitted, material, coefficients, kept, what),
         "series": _series(material.series, kept),
         "drawing": {**drawing._asdict(), "box": list(drawing.box)},
         "methods": methods(fitted, material, found, version),
@@ -196,27 +186,23 @@ def _evidence(fitted: FittedGroups) -> dict[str, Any] | None:
     merges = fitted.evidence.merges
     if not merges:
         return None
-
-    def of_each(values: Iterable[Any]) -> FloatArray:
-        return np.array(list(values), dtype=np.float64)
-
-    gain = of_each(merge.total.value for merge in merges)
-    f = of_each(merge.f_statistic for merge in merges)
-    f_star = np.where(np.isnan(f), np.nan, of_each(merge.f_star for merge in merges))
-    score = of_each(merge.score for merge in merges)
+    gain, gain_error = np.array([merge.total for merge in merges], dtype=np.float64).T
+    told = [(merge.f_statistic, merge.f_star, merge.score, merge.worst) for merge in merges]
+    f, f_star, score, worst = np.array(told, dtype=np.float64).T
+    f_star = np.where(np.isnan(f), np.nan, f_star)
     apart = f_star - f
     # As in MergeRow: the gain is so many times F_star - F.
     unit = np.divide(gain, apart, out=np.full(gain.shape, np.nan), where=apart != 0.0)
     named = [np.sort(merge.losers)[:LOSERS_NAMED] for merge in merges]
     return {
         "gain": gain,
-        "gain_error": of_each(merge.total.standard_error for merge in merges),
+        "gain_error": gain_error,
         "score": score if np.isfinite(score).any() else None,
         "f": f,
         "f_star": f_star,
         "saved": (f_star - 1.0) * unit,
         "paid": (f - 1.0) * unit,
-        "worst": of_each(merge.worst for merge in merges),
+        "worst": worst,
         "n_losers": np.array([len(merge.losers) for merge in merges], dtype=np.intp),
         "losers": np.concatenate([*named, np.empty(0, dtype=np.intp)]).astype(np.intp),
         "losers_end": np.cumsum([0, *map(len, named)]).astype(np.intp),
@@ -242,33 +228,28 @@ def _targets(fitted: FittedGroups, held_out: HeldOut | None) -> dict[str, Any]:
     gain = np.asarray(fitted.gain.value, dtype=np.float64)
     error = np.asarray(fitted.gain.standard_error, dtype=np.float64)
     known = bool(np.isfinite(gain).any())
-    errors: Mapping[str, Any] = {} if held_out is None else held_out.errors
-    return {
+    found: dict[str, Any] = {
         "gain": gain if known else None,
         "gain_error": error if known and np.isfinite(error).any() else None,
         "trust": fitted.trust,
         "stability": fitted.stability,
         "signs": fitted.evidence.signs.astype(np.intp),
-        "held_out_gain": None if held_out is None else _held_out_gain(held_out),
-        "errors": {name: np.asarray(own, dtype=np.float64) for name, own in errors.items()},
-        "zeros": {} if held_out is None else held_out.zeros,
-        "skills": {} if held_out is None else _skills(held_out),
+        "held_out_gain": None,
+        "errors": {},
+        "zeros": {},
+        "skills": {},
     }
-
-
-def _skills(held_out: HeldOut) -> dict[str, FloatArray]:
-    """Skill of each target over climatology, and over the harder form of persistence."""
-    known = {CLIMATOLOGY: "skill", held_out.hardest: "skill over persistence"}
-    columns = zip(held_out.zeros, held_out.skills.values(), strict=True)
-    return {known[zero]: values for zero, values in columns if zero in known}
-
-
-def _held_out_gain(held_out: HeldOut) -> FloatArray | None:
-    """What each target gained over a model of its own; zero where it is nothing to speak of."""
-    if len(held_out.errors) < 2:
-        return None
-    moved = held_out.helped | held_out.hurt | np.isnan(held_out.gain)
-    return np.where(moved, held_out.gain, 0.0)
+    if held_out is None:
+        return found
+    if len(held_out.errors) > 1:  # zero where it is nothing to speak of
+        moved = held_out.helped | held_out.hurt | np.isnan(held_out.gain)
+        found["held_out_gain"] = np.where(moved, held_out.gain, 0.0)
+    found["errors"] = {k: np.asarray(v, dtype=np.float64) for k, v in held_out.errors.items()}
+    found["zeros"] = held_out.zeros
+    skills = dict(zip(held_out.zeros, held_out.skills.values(), strict=True))
+    named = {CLIMATOLOGY: "skill", held_out.hardest: "skill over persistence"}
+    found["skills"] = {named[zero]: skills[zero] for zero in held_out.to_beat}
+    return found
 
 
 def _refusals(fitted: FittedGroups) -> dict[str, Any]:
@@ -306,24 +287,22 @@ def _features(
     if fitted.means is None:
         return None
     names: Sequence[str] = fitted.features
-    value, error, units, no_error = None, None, "", ""
-    if coefficients is not None:
-        units, no_error = coefficients.units, coefficients.no_error
-        if len(coefficients.names) == len(names):
-            names = coefficients.names
-            value = np.asarray(coefficients.value, dtype=np.float64)[kept]
-            if coefficients.standard_error is not None:
-                error = np.asarray(coefficients.standard_error, dtype=np.float64)[kept]
+    value, error = None, None
+    if coefficients is not None and len(coefficients.names) == len(names):
+        names, value = coefficients.names, np.asarray(coefficients.value, dtype=np.float64)[kept]
+        if coefficients.standard_error is not None:
+            error = np.asarray(coefficients.standard_error, dtype=np.float64)[kept]
+    names = list(map(str, names))
     return {
         "what": what,
-        "names": list(map(str, names)),
-        "units": [str(material.feature_units.get(str(name), "")) for name in names],
-        "lags": _lags(list(map(str, names))),
+        "names": names,
+        "units": [str(material.feature_units.get(name, "")) for name in names],
+        "lags": _lags(names),
         "means": fitted.means[kept],
         "value": value,
         "standard_error": error,
-        "coefficient_units": units,
-        "no_error": no_error,
+        "coefficient_units": "" if coefficients is None else coefficients.units,
+        "no_error": "" if coefficients is None else coefficients.no_error,
     }
 
 
@@ -345,8 +324,6 @@ def _lags(names: list[str]) -> dict[str, Any] | None:
 def _series(series: GroupSeries | None, kept: IntArray) -> dict[str, Any] | None:
     if series is None:
         return None
-
-    found: dict[str, Any] = {"samples": list(map(str, series.samples))}
-    for name in ("mean", "low", "high"):
-        found[name] = np.asarray(getattr(series, name), dtype=np.float64)[:, kept].T
-    return found
+    each = {"mean": series.mean, "low": series.low, "high": series.high}
+    shown = {name: np.asarray(v, dtype=np.float64)[:, kept].T for name, v in each.items()}
+    return {"samples": list(map(str, series.samples)), **shown}

@@ -25,8 +25,8 @@ from ctfa.core import progress
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import SCANS
 from ctfa.core.tasks.shared import Anomalies
-from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.held_out import Judged, Split, held_out_errors
+from ctfa.core.types import FloatArray
+from ctfa.estimators.held_out import Split, held_out_errors
 from ctfa.estimators.intervals import without_intervals
 from ctfa.estimators.view import FittedGroups
 from ctfa.estimators.zeros import CLIMATOLOGY, ZEROS, Zeros, read_zeros
@@ -56,7 +56,7 @@ HELD_OUT = "held out"
 
 
 def complete(material: Material, data: Any) -> Material:
-    """Work out what the data tell and nobody has told yet."""
+    """Work out what the data tell beyond what is known already."""
     fitted = FittedGroups.of(material.model)
     given = Given.of(data, own_rows=fitted.own_rows)
     coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))
@@ -76,17 +76,15 @@ def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
     is_passed = isinstance(getattr(model, "targets", None), str)
     if not SCANS[rule.scan].nested or is_passed or fitted.partition.n_variables < 2:
         return None
-    every = clone(rule).set_params(max_loss=np.inf, n_groups=None, tolerance=None, min_size=1)
+    whole = clone(rule).set_params(max_loss=np.inf, n_groups=None, tolerance=None, min_size=1)
     if fitted.own_inputs or fitted.own_rows:
         # One group for each component of the graph: the models of so few cost nothing.
-        simple = {"regressor": None, "targets": every, "features": "passthrough", "head": "mean"}
+        simple = {"regressor": None, "targets": whole, "features": "passthrough", "head": "mean"}
         if fitted.own_inputs:
             simple["aggregate"] = model.aggregate_
         whole = (fitted.anew() if fitted.own_inputs else clone(model)).set_params(**simple)
-    else:
-        whole = every
-        if rule.regressor is None:
-            whole.set_params(regressor=fitted.judge)
+    elif rule.regressor is None:
+        whole.set_params(regressor=fitted.judge)
     with progress.part(HISTORY, "merges beyond the limit"), without_intervals():
         history: MergeHistory = given.fit(whole).history_
     return history
@@ -94,34 +92,24 @@ def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
 
 def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
     """Mean and spread of each group in the units in which targets were merged."""
-    if given.stands_in or fitted.own_rows:
-        return None
-    if len(given.Y) * fitted.partition.n_groups > MOST_SERIES:
+    partition = fitted.partition
+    if given.stands_in or fitted.own_rows or len(given.Y) * partition.n_groups > MOST_SERIES:
         return None
     units, means = FittedGroups.of(fitted.aggregator).in_units(given.Y, given.confounds)
     index = getattr(given.Y, "index", None)
-    samples = [str(number) for number in range(len(units))]
-    if index is not None and len(index) == len(units):
-        samples = [str(label) for label in index]
-    low, high = _spread(fitted, units * fitted.aggregator.signs_)
-    return GroupSeries(samples, means, low, high)
-
-
-def _spread(fitted: FittedGroups, units: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Quantiles of the observed members of each group, row by row."""
-    bounds = np.full((2, len(units), fitted.partition.n_groups), np.nan)
-    for group, members in enumerate(fitted.partition.groups):
+    samples = range(len(units)) if index is None or len(index) != len(units) else index
+    units = units * fitted.aggregator.signs_
+    bounds = np.empty((len(SPREAD), *means.shape))
+    for group, members in enumerate(partition.groups):
         # Sorted, NaN last: a quantile is between two of the first, however many are observed.
         own = np.sort(units[:, members], axis=1)
-        count = np.count_nonzero(~np.isnan(own), axis=1)
-        rows = np.flatnonzero(count)
-        for bound, share in enumerate(SPREAD):
-            place = share * (count[rows] - 1)
-            below = np.floor(place).astype(np.intp)
-            above = np.minimum(below + 1, count[rows] - 1)
-            step = place - below
-            bounds[bound, rows, group] = (1.0 - step) * own[rows, below] + step * own[rows, above]
-    return bounds[0], bounds[1]
+        last = np.maximum(np.count_nonzero(~np.isnan(own), axis=1) - 1, 0)
+        for bound, share in zip(bounds, SPREAD, strict=True):
+            below = np.floor(share * last).astype(np.intp)
+            ends = np.stack((below, np.minimum(below + 1, last)), axis=1)
+            low, high = np.take_along_axis(own, ends, axis=1).T
+            bound[:, group] = low + (share * last - below) * (high - low)
+    return GroupSeries(list(map(str, samples)), means, *bounds)
 
 
 class Judging(NamedTuple):
@@ -134,24 +122,31 @@ class Judging(NamedTuple):
     @classmethod
     def of(cls, held_out: Any, wanted: list[Wanted], n_targets: int) -> Judging | None:
         """Blocks of consecutive rows; None where others are asked for."""
-        is_auto = isinstance(held_out, str)
-        if is_auto and held_out != "auto":
-            raise ValueError(
-                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, or None."
-            )
-        is_number = isinstance(held_out, int) and not isinstance(held_out, bool)
-        if not (is_auto or is_number) or any(not isinstance(want.cv, int) for want in wanted):
+        number, is_last, how = _read_held_out(held_out, n_targets)
+        if number is None or any(not isinstance(want.cv, int) for want in wanted):
             return None
-        is_last = is_auto and n_targets > MANY
-        number = BLOCKS if is_auto else int(held_out)
         folds = Wanted(HELD_OUT, number, is_last_alone=is_last)
-        how = LAST_BLOCK if is_last else IN_BLOCKS.format(number)
         return cls(folds, [replace(want, within=folds) for want in wanted], how)
 
     @property
     def wanted(self) -> list[Wanted]:
         """All of them."""
         return [self.folds, *self.inside]
+
+
+def _read_held_out(held_out: Any, n_targets: int) -> tuple[int | None, bool, str]:
+    """How many blocks are held out, None for other folds; whether the last alone; in words."""
+    if isinstance(held_out, str):
+        if held_out != "auto":
+            raise ValueError(
+                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, a splitter "
+                "or None."
+            )
+        is_last = n_targets > MANY
+        return BLOCKS, is_last, LAST_BLOCK if is_last else IN_BLOCKS.format(BLOCKS)
+    if isinstance(held_out, int) and not isinstance(held_out, bool):
+        return held_out, False, IN_BLOCKS.format(held_out)
+    return None, False, ""
 
 
 def _fit_of_folds(given: Given, splits: list[Split]) -> Callable[[Any, int], Any]:
@@ -217,34 +212,21 @@ def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
         n_jobs=None if given.stands_in else fitted.model.n_jobs,
         fit=_fit_of_folds(given, splits) if given.stands_in else None,
     )
-    return _held_out(found, how, targets.weights, splits, zeros)
-
-
-def _held_out(
-    found: Judged,
-    how: str,
-    weights: FloatArray | None,
-    splits: list[Split],
-    zeros: Zeros,
-) -> HeldOut:
-    """Errors by method, with those of what predicts without features, and by block and season."""
     errors = {name: found.errors(name) for name in found.squares}
-    zero = [errors.pop(name, None) for name in ZEROS]
+    climatology, persistence, anomalies = (errors.pop(name, None) for name in ZEROS)
     blocks = [zeros.span(test, fold) for fold, (_, test) in enumerate(splits)]
     blocks = blocks if zeros.squares is None else list(zeros.blocks)
     blocks = blocks if len(blocks) == len(found.weight) else []
-    parts = Parts(blocks, zeros.seasons, found.squares, found.weight, found.inside)
-    climatology, persistence, anomalies = zero
     return HeldOut(
         errors,
         how,
-        weights,
+        targets.weights,
         climatology,
         zeros.climatology,
         persistence,
         anomalies,
         zeros.persistence,
-        parts,
+        Parts(blocks, zeros.seasons, found.squares, found.weight, found.inside),
     )
 
 
@@ -267,33 +249,25 @@ def choose_splits(
 ) -> tuple[list[Split], str]:
     """Rows to hold out, and how that is said."""
     n_rows, n_targets = values.shape
+    number, is_last, how = _read_held_out(held_out, n_targets)
     if isinstance(held_out, str):
-        if held_out != "auto":
-            raise ValueError(
-                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, a splitter "
-                "or None."
-            )
-        least = BLOCKS if n_targets > MANY else 2 * BLOCKS
+        least = BLOCKS if is_last else 2 * BLOCKS
         if n_rows < least:
             raise ValueError(
                 f"there are {n_rows} rows, too few to hold some of them out and judge the fit by "
                 f"them: {least} or more are needed, or none held out (held_out=None)."
             )
-        if n_targets > MANY:
-            rows = np.arange(n_rows)
-            start = n_rows - n_rows // BLOCKS
-            return [(rows[:start], rows[start:])], LAST_BLOCK
-        held_out = BLOCKS
+    if is_last:
+        start = n_rows - n_rows // BLOCKS
+        return [(np.arange(start), np.arange(start, n_rows))], how
     try:
-        splits = check.read_folds(held_out, sample, values)
+        splits = check.read_folds(held_out if number is None else number, sample, values)
     except ValueError as error:
         raise ValueError(str(error).replace("cv=", "held_out=", 1)) from error
-    if isinstance(held_out, int):
-        return splits, IN_BLOCKS.format(held_out)
     if isinstance(held_out, check.BlockedKFold):
         beside = f", without {held_out.gap} beside it" if held_out.gap else ""
         return splits, IN_BLOCKS.format(held_out.n_splits) + beside
-    return splits, f"{len(splits)} folds of {type(held_out).__name__}"
+    return splits, how or f"{len(splits)} folds of {type(held_out).__name__}"
 
 
 def _methods(fitted: FittedGroups, *, ridge: bool) -> dict[str, Any]:
@@ -318,9 +292,9 @@ def _judged_rows(fitted: FittedGroups, given: Given) -> HeldOut:
     ids = np.asarray(given.tasks)
     labels, position = np.unique(ids, return_inverse=True)
     position = np.asarray(position).reshape(-1)
+    n_folds, *_ = _read_held_out(given.held_out, labels.size)
     splitter, how = given.held_out, f"folds of {type(given.held_out).__name__}"
-    if isinstance(splitter, str | int):
-        n_folds = BLOCKS if isinstance(splitter, str) else splitter
+    if n_folds is not None:
         enough = int(np.bincount(position).min()) >= n_folds
         kind = StratifiedKFold if enough else KFold
         splitter = kind(n_folds, shuffle=True, random_state=0)
@@ -337,19 +311,16 @@ def _judged_rows(fitted: FittedGroups, given: Given) -> HeldOut:
                 warnings.simplefilter("ignore")  # of short folds: what was said of fit is enough
                 own = clone(method).fit(X[train], y[train], tasks=ids[train])
             squares[name][seen] = (y[seen] - own.predict(X[seen], tasks=ids[seen])) ** 2
-    errors = {name: _by_task(found, y, position) for name, found in squares.items()}
+    errors = {}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        n_rows = np.bincount(position)
+        centred = y - (np.bincount(position, y) / n_rows)[position]
+        variance = np.bincount(position, centred**2) / n_rows
+        for name, own in squares.items():  # mean over the rows of each task that were judged
+            known = np.isfinite(own)
+            total = np.bincount(position, np.where(known, own, 0.0))
+            errors[name] = total / np.bincount(position, known) / variance
     zero = errors.pop(CLIMATOLOGY)
     reference = "the mean of the training rows of each task"
     no_order = "rows of each task's own have no order in time"
     return HeldOut(errors, how, None, zero, reference, before=no_order)
-
-
-def _by_task(squares: FloatArray, y: FloatArray, position: IntArray) -> FloatArray:
-    """Mean over the rows of each task, in units of the variance of its target."""
-    known = np.isfinite(squares)
-    n_rows, n_known = np.bincount(position), np.bincount(position, known)
-    mean = np.bincount(position, y) / n_rows
-    variance = np.bincount(position, (y - mean[position]) ** 2) / n_rows
-    total = np.bincount(position, np.where(known, squares, 0.0))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(total / n_known / variance)

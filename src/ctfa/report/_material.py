@@ -18,8 +18,6 @@ from ctfa.estimators.zeros import CLIMATOLOGY, ZEROS, beside_zeros, words_of
 
 #: What held-out errors call the groups' models without what targets add to them.
 GROUPS_ALONE = "group models alone"
-#: Parts that are of targets, and not of rows.
-OF_TARGETS = ("region", "task")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +95,8 @@ class HeldOut:
     def zeros(self) -> dict[str, FloatArray]:
         """Errors of what predicts without features, by name, as far as they are known."""
         each = (self.climatology, self.persistence, self.anomaly_persistence)
-        return {
-            name: np.asarray(errors)
-            for name, errors in zip(ZEROS, each, strict=True)
-            if errors is not None
-        }
+        known = zip(ZEROS, each, strict=True)
+        return {name: np.asarray(errors) for name, errors in known if errors is not None}
 
     @property
     def zero_words(self) -> dict[str, str]:
@@ -115,70 +110,10 @@ class HeldOut:
         forms = [name for name in self.zeros if name != CLIMATOLOGY]
         return min(forms, key=self.mean, default=None)
 
-    def mean(self, method: str) -> float:
-        """Mean error of a method, by weight, over the targets that every method was judged on."""
-        return self._mean(self.every[method])
-
-    def mean_skill(self, method: str, zero: str = CLIMATOLOGY) -> float | None:
-        """Share of the error of climatology that a method saves; None where that is not known."""
-        if zero not in self.zeros:
-            return None
-        error = self.mean(zero)
-        return 1.0 - self.mean(method) / error if error > 0.0 else None
-
     @property
-    def mean_climatology(self) -> float:
-        """Mean error of climatology, over the same targets; NaN where it is not known."""
-        return np.nan if self.climatology is None else self.mean(CLIMATOLOGY)
-
-    @property
-    def skill(self) -> FloatArray | None:
-        """The same of the model itself for each target; NaN where it was not judged."""
-        return self.skills.get("skill")
-
-    @property
-    def skills(self) -> dict[str, FloatArray]:
-        """Skill of the model for each target against each zero, by the names of columns."""
-        found = beside_zeros(next(iter(self.errors.values())), self.zeros)
-        return {name: values for name, values in found.items() if name.startswith("skill")}
-
-    def divided(self, by: Sequence[str], labels: IntArray) -> dict[str, FloatArray]:
-        """Errors by method in parts: any of "block", "season", and "region" or "task".
-
-        In this order, one axis each; ``labels`` are the groups of the targets. Means over targets
-        are those of ``mean``. NaN where no row was judged.
-        """
-        if self.parts is None:
-            each = {name: np.asarray(errors)[None, None] for name, errors in self.every.items()}
-            return self._in_parts(each, np.ones((1, 1, labels.size)), by, labels)
-        each = {name: self.parts.squares[name] for name in self.every}
-        return self._in_parts(each, self.parts.weight, by, labels)
-
-    def covered(self, by: Sequence[str], labels: IntArray) -> FloatArray | None:
-        """Share of held-out targets in their 90 % intervals, in the same parts; None if unknown."""
-        if self.parts is None or self.parts.inside is None:
-            return None
-        return self._in_parts({"": self.parts.inside}, self.parts.weight, by, labels)[""]
-
-    def _in_parts(
-        self,
-        each: dict[str, FloatArray],
-        weight: FloatArray,
-        by: Sequence[str],
-        labels: IntArray,
-    ) -> dict[str, FloatArray]:
-        axes = tuple(axis for axis, part in enumerate(("block", "season")) if part not in by)
-        weight = weight.sum(axis=axes, keepdims=True)
-        counts = np.where(weight > 0.0, weight, np.nan)
-        each = {name: one.sum(axis=axes, keepdims=True) / counts for name, one in each.items()}
-        judged = np.isfinite(np.sum([*each.values()], axis=0)) & self.judged
-        each = {name: np.where(judged, one, np.nan) for name, one in each.items()}
-        if "task" not in by:
-            group = labels if "region" in by else np.zeros_like(labels)
-            count = judged * (1.0 if self.weights is None else self.weights)
-            each = {name: _over_groups(one, count, group) for name, one in each.items()}
-        keep = axes if set(by) & set(OF_TARGETS) else (*axes, 2)
-        return {name: np.squeeze(one, axis=keep) for name, one in each.items()}
+    def to_beat(self) -> list[str]:
+        """Climatology, and the harder form of persistence, as far as they are known."""
+        return [zero for zero in (CLIMATOLOGY, self.hardest) if zero in self.zeros]
 
     @property
     def every(self) -> dict[str, FloatArray]:
@@ -190,12 +125,23 @@ class HeldOut:
         """Targets that every method was judged on."""
         return np.asarray(np.isfinite(np.sum(list(self.errors.values()), axis=0)))
 
-    def _mean(self, errors: FloatArray) -> float:
+    def mean(self, method: str) -> float:
+        """Mean error of a method, by weight, over the targets that every method was judged on."""
         judged = self.judged
         if not judged.any():
             return float("nan")
         weights = None if self.weights is None else self.weights[judged]
-        return float(np.average(errors[judged], weights=weights))
+        return float(np.average(self.every[method][judged], weights=weights))
+
+    def mean_skill(self, method: str, zero: str = CLIMATOLOGY) -> float | None:
+        """Share of the error of climatology that a method saves; None where that is not known."""
+        error = self.mean(zero) if zero in self.zeros else 0.0
+        return 1.0 - self.mean(method) / error if error > 0.0 else None
+
+    @property
+    def skills(self) -> dict[str, FloatArray]:
+        """Skill of the model for each target against each zero, by the names of columns."""
+        return skills_over(next(iter(self.errors.values())), self.zeros)
 
     @property
     def gain(self) -> FloatArray:
@@ -213,15 +159,51 @@ class HeldOut:
         """Targets that lose by more than nothing to speak of."""
         return np.asarray(self.gain < -SAME)
 
+    def divided(self, by: Sequence[str], labels: IntArray) -> dict[str, FloatArray]:
+        """Errors by method in parts: any of "block", "season", and "region" or "task".
 
-def _over_groups(values: FloatArray, count: FloatArray, labels: IntArray) -> FloatArray:
-    """Means ``(..., n_groups)`` of values ``(..., n_targets)`` that count so much; NaN of none."""
-    n_targets = labels.size
-    members = sparse.csr_array((np.ones(n_targets), (np.arange(n_targets), labels)))
-    known, counts = (one.reshape(-1, n_targets) for one in (np.nan_to_num(values), count))
-    total, weight = (np.asarray(each @ members) for each in (known * counts, counts))
-    mean = np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0.0)
-    return np.asarray(mean.reshape(*values.shape[:-1], -1))
+        In this order, one axis each; ``labels`` are the groups of the targets. Means over targets
+        are those of ``mean``. NaN where no row was judged.
+        """
+        if self.parts is None:
+            whole = {name: errors[None, None] for name, errors in self.every.items()}
+            return self._in_parts(whole, np.ones((1, 1, labels.size)), by, labels)
+        each = {name: self.parts.squares[name] for name in self.every}
+        return self._in_parts(each, self.parts.weight, by, labels)
+
+    def covered(self, by: Sequence[str], labels: IntArray) -> FloatArray | None:
+        """Share of held-out targets in their 90 % intervals, in the same parts; None if unknown."""
+        if self.parts is None or self.parts.inside is None:
+            return None
+        return self._in_parts({"": self.parts.inside}, self.parts.weight, by, labels)[""]
+
+    def _in_parts(
+        self, each: dict[str, FloatArray], weight: FloatArray, by: Sequence[str], labels: IntArray
+    ) -> dict[str, FloatArray]:
+        axes = tuple(axis for axis, part in enumerate(("block", "season")) if part not in by)
+        weight = weight.sum(axis=axes)
+        counts = np.where(weight > 0.0, weight, np.nan)
+        each = {name: one.sum(axis=axes) / counts for name, one in each.items()}
+        judged = np.isfinite(np.sum([*each.values()], axis=0)) & self.judged
+        if "task" in by:
+            return {name: np.where(judged, one, np.nan) for name, one in each.items()}
+        # Means over the targets of a group, or over all of them, of those that were judged.
+        group = labels if "region" in by else np.zeros_like(labels)
+        members = sparse.csr_array((np.ones(group.size), (np.arange(group.size), group)))
+        count = np.atleast_2d(judged * (1.0 if self.weights is None else self.weights))
+        total = (count.reshape(-1, group.size) @ members).reshape(*judged.shape[:-1], -1)
+        total = np.where(total > 0.0, total, np.nan)
+        for name, one in each.items():
+            known = (np.where(judged, one, 0.0) * count).reshape(-1, group.size)
+            mean = (known @ members).reshape(total.shape) / total
+            each[name] = mean if "region" in by else mean[..., 0]
+        return each
+
+
+def skills_over(errors: FloatArray, zeros: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Share of the error of what predicts without features that is saved, by names of columns."""
+    columns = beside_zeros(errors, zeros)
+    return {name: values for name, values in columns.items() if name.startswith("skill")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +211,7 @@ class GroupSeries:
     """The mean target of each group over the samples, and the spread of its members."""
 
     samples: Sequence[str]
-    mean: FloatArray  # (n_samples, n_groups); NaN where nobody is observed
+    mean: FloatArray  # (n_samples, n_groups); NaN where no member is observed
     low: FloatArray
     high: FloatArray
 
@@ -291,8 +273,8 @@ class Given(NamedTuple):
         if isinstance(data, Given):
             return data
         parts = tuple(data) if isinstance(data, tuple | list) else ()
+        form = "(X, y, tasks)" if own_rows else "(X, Y)"
         if len(parts) != (3 if own_rows else 2):
-            form = "(X, y, tasks)" if own_rows else "(X, Y)"
             raise ValueError(
                 f"data is {type(data).__name__} of {len(parts)} parts: give {form}, the data of "
                 "fit."

@@ -10,8 +10,8 @@ import numpy as np
 from ctfa.core.scans import SCANS
 from ctfa.core.types import IntArray
 from ctfa.estimators.view import FittedGroups
-from ctfa.estimators.zeros import CLIMATOLOGY, beside_zeros
-from ctfa.report._material import GROUPS_ALONE, HeldOut, Material
+from ctfa.estimators.zeros import CLIMATOLOGY
+from ctfa.report._material import GROUPS_ALONE, HeldOut, Material, skills_over
 
 BIBTEX = """@article{bonetti2024interpretable,
   title  = {Interpretable Target-Feature Aggregation for Multi-Task Learning
@@ -27,16 +27,14 @@ SERVES = {
     "coefficients": "Members of a group keep their inputs and share the coefficients of one model",
     "slopes": "Members of a group share the slopes of one model; each keeps an offset",
 }
-
-
 #: Skill below which features add nothing to speak of.
 NO_SKILL = 0.02
 #: Share of the variance from which climatology explains something.
 KNOWS = 0.05
 #: Groups whose skill is listed, the largest.
 MOST_GROUPS = 12
-
-
+#: Relative change of an error below which it is the same.
+SAME_ERROR = 0.0005
 #: Ends of nouns that are plurals already.
 PLURAL = ("ls", "ms", "ns", "rs", "ts", "ds", "ies")
 
@@ -61,44 +59,40 @@ def verdict(held_out: HeldOut | None, labels: IntArray) -> dict[str, Any] | None
     if held_out is None:
         return None
     methods = list(held_out.errors)
-    single = methods[1] if len(methods) > 1 else None
-    mean = {m: held_out.mean(m) for m in methods}
+    ours, single = methods[0], methods[1] if len(methods) > 1 else None
+    error = {method: held_out.mean(method) for method in methods}
+    rivals = [method for method in methods[2:] if method != GROUPS_ALONE]
+    rival = min(rivals, key=error.__getitem__, default=None)
+    zeros = {
+        name: {
+            "words": words,
+            "error": held_out.mean(name),
+            "skill": held_out.mean_skill(ours, name),
+        }
+        for name, words in held_out.zero_words.items()
+    }
+    level = zeros.get(CLIMATOLOGY)
     found: dict[str, Any] = {
         "how": held_out.how,
         "methods": methods,
         "single": single,
-        "error": mean,
+        "error": error,
         "weighted": held_out.weights is not None,
-        "rival": min(
-            (m for m in methods[2:] if m != GROUPS_ALONE), key=mean.__getitem__, default=None
-        ),
-        "climatology": None,
+        "rival": rival,
+        "climatology": None if level is None or level["skill"] is None else level,
         "skill_words": skill_words(held_out, labels) + coverage_words(held_out, labels),
-        "zeros": {
-            name: {
-                "words": words,
-                "error": held_out.mean(name),
-                "skill": held_out.mean_skill(methods[0], name),
-            }
-            for name, words in held_out.zero_words.items()
-        },
+        "zeros": zeros,
         "hardest": held_out.hardest,
         "divisions": _divisions(held_out, labels),
     }
-    skill = held_out.mean_skill(methods[0])
-    if held_out.climatology is not None and skill is not None:
-        found["climatology"] = {
-            "words": held_out.reference,
-            "error": held_out.mean_climatology,
-            "skill": skill,
-        }
     if single is not None:
         found["helped"] = int(np.count_nonzero(held_out.helped))
         found["hurt"] = int(np.count_nonzero(held_out.hurt))
         found["judged"] = int(np.count_nonzero(np.isfinite(held_out.gain)))
-        found["change"] = _change(mean[methods[0]], mean[single])
-    if found["rival"] is not None:
-        found["rival_change"] = _change(mean[methods[0]], mean[found["rival"]])
+    for change, other in (("change", single), ("rival_change", rival)):
+        if other is not None:  # of the error, relative; None where there is none to compare with
+            is_known = error[other] > 0.0 and np.isfinite(error[ours])
+            found[change] = error[ours] / error[other] - 1.0 if is_known else None
     return found
 
 
@@ -107,23 +101,25 @@ def _divisions(held_out: HeldOut, labels: IntArray) -> list[dict[str, Any]]:
     known: dict[str, Sequence[str]] = {}
     if held_out.parts is not None:
         known = {"season": held_out.parts.seasons, "block": held_out.parts.blocks}
-    sizes = np.bincount(labels)
-    largest = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
+    largest = np.argsort(-np.bincount(labels), kind="stable")[:MOST_GROUPS]
     known["region"] = [str(group) for group in largest]
-    zeros = [zero for zero in (CLIMATOLOGY, held_out.hardest) if zero in held_out.zeros]
     found = []
     for by, names in known.items():
-        if len(names) < 2 or not zeros:
+        if len(names) < 2 or not held_out.to_beat:
             continue
+        shown = largest if by == "region" else slice(None)
         each = held_out.divided([by], labels)
         mine, *_ = each.values()
-        skills = beside_zeros(mine, {zero: each[zero] for zero in zeros if zero is not None})
-        columns = [values for name, values in skills.items() if name.startswith("skill")]
-        columns = [values[largest] for values in columns] if by == "region" else columns
+        skills = skills_over(mine, {zero: each[zero] for zero in held_out.to_beat})
         covered = held_out.covered([by], labels)
-        if covered is not None and by == "region":
-            covered = covered[largest]
-        found.append({"by": by, "names": list(names), "skills": columns, "covered": covered})
+        found.append(
+            {
+                "by": by,
+                "names": list(names),
+                "skills": [values[shown] for values in skills.values()],
+                "covered": None if covered is None else covered[shown],
+            }
+        )
     return found
 
 
@@ -146,14 +142,14 @@ def skill_words(held_out: HeldOut, labels: IntArray, group: str = "group") -> li
     known = {method: skill for method, skill in skills.items() if skill is not None}
     if not known or not np.isfinite(list(known.values())).all():
         return []
-    (_, mine), *others = known.items()
+    (ours, mine), *others = known.items()
     beside = ", ".join(f"{method} {skill:.2f}" for method, skill in others)
     line = (
         f"skill {mine:.2f} against {held_out.reference} on the same held-out rows"
         f"{f' ({beside})' if beside else ''}"
     )
     hardest = held_out.hardest
-    over = None if hardest is None else held_out.mean_skill(next(iter(held_out.errors)), hardest)
+    over = None if hardest is None else held_out.mean_skill(ours, hardest)
     if hardest is not None and over is not None:
         line += f", {over:.2f} against persistence ({held_out.zero_words[hardest]})"
     elif held_out.before:
@@ -161,28 +157,23 @@ def skill_words(held_out: HeldOut, labels: IntArray, group: str = "group") -> li
     said = [line]
     # A climatology that explains something of what errors are shares of knows what the fit was
     # not told: it says nothing of the features.
-    if max(known.values()) < NO_SKILL and held_out.mean_climatology > 1.0 - KNOWS:
+    if max(known.values()) < NO_SKILL and held_out.mean(CLIMATOLOGY) > 1.0 - KNOWS:
         said.append("the features add next to nothing to that: read no more into it")
-    return said + _no_better(held_out, labels, group)
-
-
-def _no_better(held_out: HeldOut, labels: IntArray, group: str) -> list[str]:
-    """In how many groups the model is no better than what predicts without features."""
+    # In how many groups the model is no better than what predicts without features.
     each = held_out.divided(["region"], labels)
-    mine, *_ = each.values()
-    judged = np.isfinite(mine)
+    errors, *_ = each.values()
+    judged = np.isfinite(errors)
     lost: dict[int, list[str]] = {}
-    for zero in filter(None, (held_out.hardest, CLIMATOLOGY)):
-        name, n_lost = zero.split()[-1], int((judged & ~(mine < each[zero])).sum())
+    for zero in reversed(held_out.to_beat):
+        n_lost = int((judged & ~(errors < each[zero])).sum())
         if n_lost:
-            lost.setdefault(n_lost, []).append(name)
+            lost.setdefault(n_lost, []).append(zero.split()[-1])
     n_groups = int(judged.sum())
-    said = [
-        " or ".join(names)
-        + (f" in {n:,} of {n_groups:,} {plural(group, n_groups)}" if n_groups > 1 else "")
-        for n, names in lost.items()
+    of = f" of {n_groups:,} {plural(group, n_groups)}"
+    where = [
+        " or ".join(names) + (f" in {n:,}{of}" if n_groups > 1 else "") for n, names in lost.items()
     ]
-    return [f"no better than {', or than '.join(said)}"] if said else []
+    return [*said, f"no better than {', or than '.join(where)}"] if where else said
 
 
 def headline(fitted: FittedGroups, material: Material, found: Mapping[str, Any] | None) -> str:
@@ -196,7 +187,7 @@ def headline(fitted: FittedGroups, material: Material, found: Mapping[str, Any] 
         text += f" The groups' models alone, which are what one reads, have {readable:.3f}."
     rival, against = found["rival"], found.get("rival_change")
     if rival is not None and against is not None:
-        if abs(against) < 0.0005:
+        if abs(against) < SAME_ERROR:
             text += f" The best rival, {rival}, does as well."
         else:
             way = "higher" if against > 0.0 else "lower"
@@ -228,24 +219,19 @@ def _judged(fitted: FittedGroups, task: str, found: Mapping[str, Any]) -> str:
     """What held-out rows say of one model per target instead."""
     errors, change = found["error"], found["change"]
     ours, single = errors[found["methods"][0]], errors[found["single"]]
-    numbers = f"({ours:.3f} against {single:.3f} of {fitted.variance(task)})"
-    rows = "On held-out rows"
-    if fitted.is_single_task:
-        rows = "On held-out rows, where it chose again without them,"
+    rows = ", where it chose again without them," if fitted.is_single_task else ""
     alone = f"one model per {task}{' on all features' if fitted.averages else ''}"
-    if abs(change) < 0.0005:
-        text = f"{rows} the error is that of {alone} {numbers}"
-    elif change < 0:
-        text = (
-            f"{rows} the mean squared error is {percent(change)} lower than with {alone} {numbers}"
-        )
-    else:
-        text = (
-            f"{rows} the mean squared error is {percent(change)} higher than with {alone} "
-            f"{numbers}: here aggregation costs accuracy"
-        )
+    verb, cost = f"is that of {alone}", ""
+    if abs(change) >= SAME_ERROR:
+        verb = f"is {percent(change)} {'lower' if change < 0 else 'higher'} than with {alone}"
+        cost = ": here aggregation costs accuracy" if change > 0 else ""
+    error = "error" if abs(change) < SAME_ERROR else "mean squared error"
     are = "is" if found["helped"] == 1 else "are"
-    return f"{text}; {found['helped']:,} {are} predicted better and {found['hurt']:,} worse."
+    return (
+        f"On held-out rows{rows} the {error} {verb} ({ours:.3f} against {single:.3f} of "
+        f"{fitted.variance(task)}){cost}; {found['helped']:,} {are} predicted better and "
+        f"{found['hurt']:,} worse."
+    )
 
 
 def methods(
@@ -262,18 +248,18 @@ def methods(
             + f". Against {single}, {ours} did better for {found['helped']:,} "
             f"{plural(material.task)} and worse for {found['hurt']:,}."
         )
-        if found["climatology"] is not None:
-            zero = found["climatology"]
-            said[-1] += (
-                f" Predicted without features, by {zero['words']}, the same rows have an error of "
-                f"{zero['error']:.4g}: the skill is {zero['skill']:.3g}."
-            )
-        if found["hardest"] is not None:
-            last = found["zeros"][found["hardest"]]
-            said[-1] += (
-                f" Predicted by {last['words']}, which a forecaster knows and the model does not, "
-                f"they have {last['error']:.4g}: the skill is {last['skill']:.3g}."
-            )
+        for zero, how in (
+            (found["climatology"], "without features, by {}, the same rows have an error of"),
+            (
+                found["zeros"].get(found["hardest"]),
+                "by {}, which a forecaster knows and the model does not, they have",
+            ),
+        ):
+            if zero is not None:
+                said[-1] += (
+                    f" Predicted {how.format(zero['words'])} {zero['error']:.4g}: the skill is "
+                    f"{zero['skill']:.3g}."
+                )
     if fitted.evidence.held_out:
         said.append(
             "Gains on folds are what targets saved on blocks of rows that neither their groups, "
@@ -329,18 +315,15 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
 
 
 def _models(fitted: FittedGroups) -> str:
-    if fitted.is_aggregator:
+    if fitted.means is None:
         return "No model was fitted to the groups."
-    name = type(fitted.template).__name__
-    text = f"{SERVES[fitted.shares]} ({name})."
-    assert fitted.means is not None
-    kept = fitted.means.max(axis=1) + 1
-    n_features = len(fitted.features)
+    text = f"{SERVES[fitted.shares]} ({type(fitted.template).__name__})."
     if fitted.averages:
+        kept = fitted.means.max(axis=1) + 1
         text += (
-            f" Within each group features were averaged where their coefficients may be equal: "
-            f"{n_features:,} features became {int(kept.min()):,} to {int(kept.max()):,} means "
-            f"(median {np.median(kept):.4g})."
+            " Within each group features were averaged where their coefficients may be equal: "
+            f"{len(fitted.features):,} features became {int(kept.min()):,} to {int(kept.max()):,} "
+            f"means (median {np.median(kept):.4g})."
         )
     if fitted.model.head == "levels" and fitted.evidence.terms.refitted:
         text += (
@@ -350,8 +333,3 @@ def _models(fitted: FittedGroups) -> str:
     elif fitted.model.head == "levels":
         text += " Each target adds to its group's model what it was found to deviate from it."
     return text
-
-
-def _change(ours: float, theirs: float) -> float | None:
-    """Relative change of the error; None where there is none to compare with."""
-    return ours / theirs - 1.0 if theirs > 0.0 and np.isfinite(ours) else None

@@ -22,25 +22,9 @@ from ctfa.report._collect import collect
 
 #: In the order in which they build on each other.
 SCRIPTS = (
-    "decode.js",
-    "elements.js",
-    "colours.js",
-    "groups.js",
-    "shapes.js",
-    "map.js",
-    "pointer.js",
-    "slider.js",
-    "list.js",
-    "charts.js",
-    "merges.js",
-    "panel.js",
-    "tree.js",
-    "matrix.js",
-    "judged.js",
-    "table.js",
-    "download.js",
-    "main.js",
-)
+    "decode", "elements", "colours", "groups", "shapes", "map", "pointer", "slider", "list",
+    "charts", "merges", "panel", "tree", "matrix", "judged", "table", "download", "main",
+)  # fmt: skip
 STYLES = ("page.css", "parts.css", "print.css")
 #: Characters that mean something to a parser of HTML or of scripts, though not inside JSON.
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -69,11 +53,12 @@ def write(
         The data of fit: ``(X, y, tasks)`` for tasks with rows of their own. With it the page has
         held-out errors beside those of single-task models and ridge regression, merges beyond the
         limit that was used, series of the groups and standard errors; the model is fitted five
-        times more. Without it the page tells what the model knows. A model that was fitted with a
+        times more. Without it the page tells what the model knows. A model that was fitted with
         confounds or weights of its targets takes ``Given(X, Y, confounds=..., target_weight=...)``.
-    places : Places, list of outlines, or array of shape (n_targets, 2), default=None
-        Where targets lie. Coordinates that can be degrees are taken for longitude and latitude;
-        ``Places`` says otherwise. None draws tiles in the order of the merge tree.
+    places : Places, geometries, list of outlines, or array of shape (n_targets, 2), default=None
+        Where targets lie; geometries are those of geopandas. Coordinates that can be degrees are
+        taken for longitude and latitude; ``Places`` says otherwise. None draws tiles in
+        the order of the merge tree.
     title : str, default=None
         Title of the page.
     **material
@@ -126,7 +111,8 @@ def render(data: Mapping[str, Any]) -> str:
     1
     """
     style = "\n".join(_template(name) for name in STYLES)
-    script = "\n".join(('"use strict";', "(() => {", *map(_template, SCRIPTS), "})();"))
+    scripts = (_template(f"{name}.js") for name in SCRIPTS)
+    script = "\n".join(('"use strict";', "(() => {", *scripts, "})();"))
     said = ("title", "headline", "source", "version")
     return Template(_template("page.html")).substitute(
         {name: html.escape(_text(data[name]), quote=True) for name in said},
@@ -144,7 +130,7 @@ def _template(name: str) -> str:
 
 
 def _text(value: Any) -> str:
-    # Half of a pair of surrogates is no text that a file could hold.
+    # Half of a pair of surrogates is not text that a file could hold.
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 

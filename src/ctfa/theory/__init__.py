@@ -18,23 +18,17 @@ inputs, leaves it out; add it to the noise for the exact value.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from ctfa.theory._inputs import (
-    ROUNDING,
-    Design,
-    FloatArray,
-    Numbers,
-    cross_covariance_of,
-    inverse_root,
-    member_covariance,
-    number,
-    precision_of,
-    sample,
-)
+FloatArray: TypeAlias = NDArray[np.float64]
+Numbers: TypeAlias = float | FloatArray
+Design: TypeAlias = Literal["asymptotic", "gaussian"]
+
+RANK_TOLERANCE = 1e-12  # eigenvalues of a correlation matrix below this share of the largest are 0
+ROUNDING = 1e-9  # how far a correlation or an R2 may pass its bound and still be put back on it
 
 __all__ = [
     "Change",
@@ -106,8 +100,8 @@ def model_variance(
     >>> float(model_variance(2.0, n_samples=101, n_inputs=10))
     0.2
     """
-    noise = number("noise_variance", noise_variance)
-    n, d, freedom = sample(n_samples, n_inputs, design)
+    noise = _number("noise_variance", noise_variance)
+    n, d, freedom = _sample(n_samples, n_inputs, design)
     if design == "gaussian":
         return noise * ((1 + 1 / n) * d / freedom + 1 / n)
     return noise * d / freedom
@@ -139,16 +133,16 @@ def mean_noise_variance(*args: Any, **kwargs: Any) -> Numbers:
     1.25
     """
     if len(args) + len(kwargs) < 3 and kwargs.keys() <= {"noise_covariance", "members"}:
-        return max(float(np.mean(member_covariance(*args, **kwargs))), 0.0)
+        return max(float(np.mean(_member_covariance(*args, **kwargs))), 0.0)
     return _equal_mean_noise_variance(*args, **kwargs)
 
 
 def _equal_mean_noise_variance(
     noise_variance: ArrayLike, size: ArrayLike, mean_correlation: ArrayLike
 ) -> Numbers:
-    noise = number("noise_variance", noise_variance)
-    k = number("size", size, 1)
-    rho = number("mean_correlation", mean_correlation, -1, 1)
+    noise = _number("noise_variance", noise_variance)
+    k = _number("size", size, 1)
+    rho = _number("mean_correlation", mean_correlation, -1, 1)
     spread = 1 + (k - 1) * rho
     if np.any(spread < -ROUNDING):
         raise ValueError(
@@ -168,7 +162,7 @@ def mean_correlation(noise_covariance: ArrayLike, members: ArrayLike | None = No
     >>> mean_correlation([[4.0, 1.0], [1.0, 1.0]])
     0.5
     """
-    covariance = member_covariance(noise_covariance, members)
+    covariance = _member_covariance(noise_covariance, members)
     deviation = np.sqrt(np.diag(covariance).clip(0))
     if len(deviation) < 2 or np.any(deviation == 0):
         raise ValueError(
@@ -187,7 +181,7 @@ def mean_correlation_bound(size: ArrayLike) -> Numbers:
     >>> float(mean_correlation_bound(3))
     -0.5
     """
-    return 1 / (1 - number("size", size, 2))
+    return 1 / (1 - _number("size", size, 2))
 
 
 def model_bias(
@@ -203,9 +197,9 @@ def model_bias(
     >>> float(model_bias(2.0, explained_variance=1.0, explained_covariance=1.25))
     0.5
     """
-    signal = number("signal_variance", signal_variance)
-    explained = number("explained_variance", explained_variance)
-    shared = number("explained_covariance", explained_covariance, -np.inf)
+    signal = _number("signal_variance", signal_variance)
+    explained = _number("explained_variance", explained_variance)
+    shared = _number("explained_covariance", explained_covariance, -np.inf)
     return signal + explained - 2 * shared
 
 
@@ -220,8 +214,8 @@ def single_task_bias(signal_variance: ArrayLike, r2: ArrayLike) -> Numbers:
     >>> float(single_task_bias(4.0, r2=0.75))
     1.0
     """
-    signal = number("signal_variance", signal_variance)
-    return signal * (1 - number("r2", r2, 0, 1))
+    signal = _number("signal_variance", signal_variance)
+    return signal * (1 - _number("r2", r2, 0, 1))
 
 
 def decompose_mse(
@@ -249,7 +243,7 @@ def decompose_mse(
     """
     variance = model_variance(noise_variance_mean, n_samples, n_inputs, design=design)
     bias = model_bias(signal_variance, explained_variance, explained_covariance)
-    return Decomposition(variance, bias, number("noise_variance", noise_variance))
+    return Decomposition(variance, bias, _number("noise_variance", noise_variance))
 
 
 def mse_change(before: Decomposition, after: Decomposition) -> Change:
@@ -293,9 +287,9 @@ def two_task_gain(
     >>> [round(float(gain), 3) for gain in gains]
     [0.03, 0.23]
     """
-    explained_i = number("explained_variance_i", explained_variance_i)
-    explained_j = number("explained_variance_j", explained_variance_j)
-    explained_mean = number("explained_variance_mean", explained_variance_mean)
+    explained_i = _number("explained_variance_i", explained_variance_i)
+    explained_j = _number("explained_variance_j", explained_variance_j)
+    explained_mean = _number("explained_variance_mean", explained_variance_mean)
     merged = model_variance(noise_variance_mean, n_samples, n_inputs, design=design)
     cost = merged + (explained_i + explained_j) / 2 - explained_mean
     single_i = model_variance(noise_variance_i, n_samples, n_inputs, design=design)
@@ -325,7 +319,7 @@ def group_gain(
     >>> round(float(group_gain(3, 1, 2.0, 0.12, n_samples=101, n_inputs=10)), 3)
     0.06
     """
-    explained = number("difference_explained_variance", difference_explained_variance)
+    explained = _number("difference_explained_variance", difference_explained_variance)
     credit = model_variance(difference_noise_variance, n_samples, n_inputs, design=design)
     return _merge_weight(size_a, size_b) * (credit - explained)
 
@@ -351,7 +345,7 @@ def group_gain_from_f(
     >>> float(group_gain_from_f(1, 1, 2.0, f_statistic=1.5, n_samples=22, n_inputs=6))
     0.2857142857142857
     """
-    slack = break_even_f(n_samples, n_inputs, margin) - number("f_statistic", f_statistic)
+    slack = break_even_f(n_samples, n_inputs, margin) - _number("f_statistic", f_statistic)
     unit = model_variance(residual_variance, n_samples, n_inputs)
     return _merge_weight(size_a, size_b) * unit * slack
 
@@ -364,8 +358,8 @@ def break_even_f(n_samples: ArrayLike, n_inputs: ArrayLike, margin: ArrayLike = 
     >>> float(break_even_f(n_samples=22, n_inputs=6))
     2.5
     """
-    n, _, freedom = sample(n_samples, n_inputs, "gaussian")
-    return 1 + number("margin", margin, -np.inf) * (n - 1) / freedom
+    n, _, freedom = _sample(n_samples, n_inputs, "gaussian")
+    return 1 + _number("margin", margin, -np.inf) * (n - 1) / freedom
 
 
 def feature_gain(
@@ -388,7 +382,7 @@ def feature_gain(
     >>> round(float(feature_gain(2.0, 1.0, 0.9, 0.85, n_samples=101, n_full=10, n_reduced=4)), 3)
     0.07
     """
-    before, after = number("n_full", n_full), number("n_reduced", n_reduced)
+    before, after = _number("n_full", n_full), _number("n_reduced", n_reduced)
     if np.any(after > before):
         raise ValueError(
             f"n_reduced is {after} and n_full {before}: aggregating leaves no more features than "
@@ -402,7 +396,7 @@ def feature_gain(
 
 
 def _merge_weight(size_a: ArrayLike, size_b: ArrayLike) -> FloatArray:
-    a, b = number("size_a", size_a, 1), number("size_b", size_b, 1)
+    a, b = _number("size_a", size_a, 1), _number("size_b", size_b, 1)
     return a * b / (a + b)
 
 
@@ -434,10 +428,10 @@ def coefficient_moments(
     >>> print(moments.mean, moments.covariance.diagonal())
     [3. 2.] [0.1  0.05]
     """
-    precision = precision_of(input_covariance)
-    _, _, freedom = sample(n_samples, len(precision), design)
-    scale = number("noise_variance", noise_variance) / freedom
-    mean = precision @ cross_covariance_of(signal_covariance, len(precision))
+    precision = _precision_of(input_covariance)
+    _, _, freedom = _sample(n_samples, len(precision), design)
+    scale = _number("noise_variance", noise_variance) / freedom
+    mean = precision @ _cross_covariance_of(signal_covariance, len(precision))
     return CoefficientMoments(mean, np.multiply.outer(scale, precision))
 
 
@@ -449,7 +443,7 @@ def partial_variances(covariance: ArrayLike) -> FloatArray:
     >>> print(partial_variances([[1.0, 0.5], [0.5, 1.0]]))
     [0.75 0.75]
     """
-    return 1 / np.diag(precision_of(covariance))
+    return 1 / np.diag(_precision_of(covariance))
 
 
 def partial_correlations(covariance: ArrayLike) -> FloatArray:
@@ -463,7 +457,7 @@ def partial_correlations(covariance: ArrayLike) -> FloatArray:
     [[1.  0.5]
      [0.5 1. ]]
     """
-    precision = precision_of(covariance)
+    precision = _precision_of(covariance)
     root: FloatArray = np.sqrt(np.diag(precision))
     correlations = -precision / (root[:, None] * root)
     np.fill_diagonal(correlations, 1)
@@ -484,9 +478,9 @@ def r2_from_partial_correlations(
     0.48
     """
     variances = partial_variances(input_covariance)
-    scaled = cross_covariance_of(target_covariance, len(variances)) / np.sqrt(variances)
+    scaled = _cross_covariance_of(target_covariance, len(variances)) / np.sqrt(variances)
     others = partial_correlations(input_covariance) - np.eye(len(variances))
-    total = number("target_variance", target_variance, np.finfo(np.float64).tiny)
+    total = _number("target_variance", target_variance, np.finfo(np.float64).tiny)
     return np.sum(scaled**2 - scaled * (others @ scaled)) / total
 
 
@@ -503,6 +497,109 @@ def explained_moments(basis_covariance: ArrayLike, cross_covariance: ArrayLike) 
     [[3.  2. ]
      [2.  1.5]]
     """
-    root = inverse_root(basis_covariance)
-    scores = root.T @ cross_covariance_of(cross_covariance, len(root))
+    root = _inverse_root(basis_covariance)
+    scores = root.T @ _cross_covariance_of(cross_covariance, len(root))
     return scores.T @ scores
+
+
+# ------------------------------------------ what the theory is given: numbers, samples, covariances
+
+
+def _number(name: str, value: ArrayLike, low: float = 0, high: float = np.inf) -> FloatArray:
+    """Give a float64 array, finite and in [low, high]; a rounding error beyond 1 is put back."""
+    numbers = np.asarray(value, dtype=np.float64)
+    slack = ROUNDING if np.isfinite(high) else 0
+    bad = ~(np.isfinite(numbers) & (numbers >= low - slack) & (numbers <= high + slack))
+    if np.any(bad):
+        raise ValueError(
+            f"{name} is {numbers[bad][0]:g}: it must be a finite number between {low:g} and "
+            f"{high:g}. Check its units and the order of the arguments."
+        )
+    return np.clip(numbers, low, high)
+
+
+def _sample(
+    n_samples: ArrayLike, n_inputs: ArrayLike, design: Design
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give n, d and what divides the precision in Lemma 1: n-1, or n-d-2 for Gaussian inputs."""
+    if design not in get_args(Design):
+        raise ValueError(f"design is {design!r}, which is unknown: use one of {get_args(Design)}.")
+    n, d = _number("n_samples", n_samples), _number("n_inputs", n_inputs)
+    needed = 1 + (d + 1) * (design == "gaussian")
+    if np.any(n <= needed):
+        raise ValueError(
+            f"n_samples is {n} for {d} inputs: the {design} form needs more than "
+            f"{needed} samples. Use more samples or fewer inputs."
+        )
+    return n, d, n - needed
+
+
+def _covariance_matrix(value: ArrayLike) -> FloatArray:
+    """Give a covariance as a matrix, square, finite, symmetric and positive semidefinite."""
+    matrix = np.asarray(value, dtype=np.float64)
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and np.isfinite(matrix).all()
+    slack = ROUNDING * np.max(np.abs(matrix), initial=0)
+    if (
+        not square
+        or np.any(np.abs(matrix - matrix.T) > slack)
+        or np.any(np.linalg.eigvalsh(matrix) < -slack)
+    ):
+        raise ValueError(
+            f"An array of shape {matrix.shape} was given as a covariance, which must be square, "
+            f"finite, symmetric and positive semidefinite. Use e.g. numpy.cov(..., rowvar=False)."
+        )
+    return matrix
+
+
+def _cross_covariance_of(value: ArrayLike, n_inputs: int) -> FloatArray:
+    """Give covariances with the inputs, one row per input."""
+    cross = np.asarray(value, dtype=np.float64)
+    if cross.shape[:1] != (n_inputs,) or not np.isfinite(cross).all():
+        raise ValueError(
+            f"The covariance with the inputs has shape {cross.shape}: it must be finite, with one "
+            f"row for each of the {n_inputs} inputs. Transpose or complete it."
+        )
+    return cross
+
+
+def _member_covariance(noise_covariance: ArrayLike, members: ArrayLike | None = None) -> FloatArray:
+    """Give the part of a covariance that belongs to the members (default: all)."""
+    covariance = _covariance_matrix(noise_covariance)
+    tasks = np.arange(len(covariance))
+    asked = slice(None) if members is None else np.atleast_1d(members)
+    try:
+        chosen = tasks[asked]
+    except IndexError as error:
+        raise ValueError(
+            f"members is {asked}, which does not fit {len(tasks)} tasks ({error}). Give their "
+            f"indices from 0, or a mask with one entry per task."
+        ) from None
+    if chosen.size == 0 or np.unique(chosen).size < chosen.size:
+        raise ValueError(f"members is {asked}: name at least one task, and each only once.")
+    return covariance[np.ix_(chosen, chosen)]
+
+
+def _inverse_root(covariance: ArrayLike) -> FloatArray:
+    """Give B (d, rank) with ``B B'`` a generalised inverse of the covariance.
+
+    Taken from the correlation matrix, so that the units of the inputs do not decide the rank.
+    """
+    matrix = _covariance_matrix(covariance)
+    deviation = np.sqrt(np.diag(matrix).clip(0))
+    deviation[deviation == 0] = 1
+    values, vectors = np.linalg.eigh(matrix / (deviation[:, None] * deviation))
+    kept = values > RANK_TOLERANCE * np.max(values, initial=0)
+    root: FloatArray = vectors[:, kept] / np.sqrt(values[kept]) / deviation[:, None]
+    return root
+
+
+def _precision_of(covariance: ArrayLike) -> FloatArray:
+    """Give the inverse covariance, here the object itself and not a way to solve."""
+    root = _inverse_root(covariance)
+    if root.shape[1] < root.shape[0]:
+        raise ValueError(
+            f"The covariance of {root.shape[0]} inputs has rank {root.shape[1]}: an input that the "
+            f"others determine has no partial variance or coefficient of its own. Drop such "
+            f"inputs, or use explained_moments, which allows them."
+        )
+    return root @ root.T
