@@ -36,6 +36,7 @@ from ctfa._collections import (
     stand_in_tasks,
     to_numpy,
 )
+from ctfa._errors import InputError
 from ctfa._threads import one_thread
 from ctfa.core.moments import Summary
 from ctfa.core.types import IntArray
@@ -102,14 +103,14 @@ class RunningSums:
             ("y", "target", targets.names, sums.trouble[2]),
         ):
             if first is not None:
-                raise ValueError(
+                raise InputError(
                     f"{what} contains missing values (first at row {first.row}, {kind} "
                     f"{check.column_name(first.column, names)}), and sums over the rows of one "
                     "target say nothing of another's: fill the gaps, drop those rows, or use fit "
                     "on all rows."
                 )
         if not sums.n_samples:
-            raise ValueError(NO_ROWS)
+            raise InputError(NO_ROWS)
         more = {int(keys[at]): part for at, part in sums.classes.items() if part.n_samples}
         return replace(self, classes=joined(self.classes, more), next_fold=next_fold)
 
@@ -209,7 +210,7 @@ class TaskSums:
         """With the rows of one more piece."""
         sums = data.sums(self.n_dealt, self.arrived)
         if not sums.n_samples:
-            raise ValueError(NO_ROWS)
+            raise InputError(NO_ROWS)
         classes = joined(self.classes, sums.classes)
         n_summed = sum(summary.rows is None for summary in classes.values())
         require_room_for_sums(self.n_columns, n_summed)
@@ -289,12 +290,12 @@ class Streaming:
                 if not name:
                     raise
                 text = str(error).rstrip(".")
-                raise ValueError(f"{name}: {text}. Nothing of this call was added.") from error
+                raise InputError(f"{name}: {text}. Nothing of this call was added.") from error
             except Exception as error:  # of those who read it: a disk, a worker
                 error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
                 raise
         if not n_pieces:
-            raise ValueError(
+            raise InputError(
                 "the iterable of pieces gave none: an iterator can be used once; make it again."
             )
         try:
@@ -350,7 +351,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
     X = piece.X
     is_table = hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, (str, bytes, Mapping))
     if is_table or not hasattr(X, "__iter__"):
-        raise ValueError(
+        raise InputError(
             f"this estimator requires y to be passed, but the target y is None (X is a "
             f"{type(X).__name__}): pass one row of targets for each row of X, or, for many pieces, "
             f"an iterable of {like}."
@@ -358,7 +359,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
     for name in ("sample_weight", "confounds", "tasks"):
         value = getattr(piece, name)
         if value is not None and not (name == "tasks" and check.is_column(value)):
-            raise ValueError(f"{name} was given beside an iterable of pieces: put it into each.")
+            raise InputError(f"{name} was given beside an iterable of pieces: put it into each.")
     common = {"target_weight": piece.target_weight, "tasks": piece.tasks}
     following = iter(piece.X)
     for number in count():
@@ -372,7 +373,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
         try:
             known = _read_piece_names(one, names, like)
         except ValueError as error:
-            raise ValueError(f"piece {number}: {error}") from error
+            raise InputError(f"piece {number}: {error}") from error
         yield f"piece {number}", Piece(**{**common, **known})
 
 
@@ -381,7 +382,7 @@ def _read_piece_names(piece: Any, names: Sequence[str], like: str) -> dict[str, 
     if isinstance(piece, Mapping):
         unknown = [name for name in piece if name not in names]
         if unknown or any(piece.get(name) is None for name in names[:2]):
-            raise ValueError(
+            raise InputError(
                 f"a dictionary with {', '.join(map(repr, piece)) or 'nothing'} was given: it needs "
                 f"{names[0]!r} and {names[1]!r}, and may have {', '.join(map(repr, names[2:]))}."
             )
@@ -389,7 +390,7 @@ def _read_piece_names(piece: Any, names: Sequence[str], like: str) -> dict[str, 
     if isinstance(piece, tuple) and 2 <= len(piece) <= names.index("sample_weight") + 1:
         return dict(zip(names, piece, strict=False))
     size = f" of {len(piece)}" if isinstance(piece, (tuple, list)) else ""
-    raise ValueError(f"a {type(piece).__name__}{size} was given: a piece is {like}.")
+    raise InputError(f"a {type(piece).__name__}{size} was given: a piece is {like}.")
 
 
 def _read_columns(estimator: Any, data: Collection, *, reset: bool) -> None:
@@ -409,7 +410,7 @@ def _require_same_piece(
     seen = known.targets
     check.require_same_targets(targets, seen.names, named=seen.labels is not None)
     if data.widths[0] != known.widths[0]:
-        raise ValueError(
+        raise InputError(
             f"confounds has {data.widths[0] or 'no'} columns and the first rows had "
             f"{known.widths[0] or 'none'}: pass the same columns in the same order every time."
         )
@@ -418,7 +419,7 @@ def _require_same_piece(
     weights = check.read_target_weight(target_weight, seen._replace(weights=None)).weights
     first, again = (1.0 if one is None else one for one in (seen.weights, weights))
     if not np.allclose(first, again):
-        raise ValueError(
+        raise InputError(
             "target_weight differs from that of the first call, which holds for all: leave it out, "
             "or start again."
         )
@@ -434,15 +435,15 @@ def _folds_of(wanted: Sequence[Wanted], known: RunningSums | TaskSums | None) ->
         if want.purpose == "limit":
             kind = "max_loss='auto' of TargetAggregator"
         if isinstance(cv, bool) or not isinstance(cv, Integral):
-            raise ValueError(
+            raise InputError(
                 f"cv={cv!r} of {kind} cannot divide rows that are still to come: use a number of "
                 "folds in partial_fit, or give a number for max_loss (no folds)."
             )
         if int(cv) < 2:
-            raise ValueError(f"cv={cv!r} of {kind} gives no folds: use two or more.")
+            raise InputError(f"cv={cv!r} of {kind} gives no folds: use two or more.")
         begun = int(cv) if known is None else known.folds.get(want.purpose, "no")
         if begun != int(cv):
-            raise ValueError(
+            raise InputError(
                 f"cv={cv!r} is wanted now, and the sums were begun with {begun} folds: rows that "
                 "are gone cannot be divided again. Set the options back, or start again on all "
                 "rows."

@@ -20,6 +20,7 @@ from ctfa._collections import _dask
 from ctfa._collections._collection import Collection, read_table
 from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._summing import as_column, first_of
+from ctfa._errors import InputError
 from ctfa.core.types import FloatArray
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -190,7 +191,7 @@ def r2_of_chunks(
         found = judge(0, *tables)
     check.require_rows(np.empty((found.n_rows, 0)), 2)
     if not found.has_weight:
-        raise ValueError(
+        raise InputError(
             "sample_weight is zero for every row, so nothing is left to judge: give the rows that "
             "count a positive weight."
         )

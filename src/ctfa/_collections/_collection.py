@@ -17,6 +17,7 @@ from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted
 from ctfa._collections._summing import Digits, Sums, sum_up
+from ctfa._errors import InputError, Option
 from ctfa._threads import one_thread
 from ctfa.core.moments import Summary, stacked
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -25,6 +26,8 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 ROWS_LIMIT = 2 << 30
 #: Bytes of rows that are gathered because sums have lost digits: a fit holds several copies.
 DOUBTS_LIMIT = ROWS_LIMIT // 4
+#: What to do about rows that cannot be gathered unasked.
+GATHERED = "fit(X.compute(), y.compute())"
 #: Bytes of sums, over all folds, beyond which a fit would not stay small.
 SUMS_LIMIT = 4 << 30
 #: Bytes of sums that rows in memory are replaced by at most.
@@ -96,7 +99,7 @@ class Collection:
         for data, name in zip(named, names, strict=True):
             for label, count in Counter(_names(data)).items():
                 if count > 1:
-                    raise ValueError(
+                    raise InputError(
                         f"Expected unique column names, and {label!r} is that of {count} columns "
                         f"of {name}: rename or drop all but one."
                     )
@@ -113,7 +116,7 @@ class Collection:
         elif weights is not None:
             weights = np.asarray(check.read_weights(weights, None))
         if weights is not None and weights.ndim > 1:
-            raise ValueError(
+            raise InputError(
                 f"sample_weight has shape {tuple(weights.shape)}: pass one weight for each row of "
                 "X, in one dimension."
             )
@@ -316,7 +319,7 @@ class Collection:
         for part, what, labels in zip(size, whats, names, strict=True):
             bad = np.flatnonzero(~check.are_moderate(part))
             if bad.size:
-                raise ValueError(
+                raise InputError(
                     f"Input {what} has numbers of about {part[bad[0]]:.0e} in column "
                     f"{check.column_name(int(bad[0]), labels)}: their squares cannot be computed "
                     "with; use other units."
@@ -328,18 +331,21 @@ class Collection:
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
         needed = 8 * self.n_rows * n_columns
         if needed > ROWS_LIMIT:
-            raise ValueError(
-                f"{why} needs the rows themselves and not only their sums: {self.n_rows} rows of "
+            raise InputError(
+                why,
+                f" needs the rows themselves and not only their sums: {self.n_rows} rows of "
                 f"{n_columns} columns take {needed / 2**30:.1f} GiB, more than the "
                 f"{ROWS_LIMIT / 2**30:.0f} GiB that are gathered without being asked. {instead}, "
-                "or pass the rows where they fit in memory: fit(X.compute(), y.compute())."
+                "or pass the rows where they fit in memory: ",
+                GATHERED,
+                ".",
             )
 
 
 def require_some_rows(n_rows: int) -> None:
     """Refuse data without rows to learn from."""
     if n_rows < 2:
-        raise ValueError(
+        raise InputError(
             f"X has {n_rows} rows that count, and two or more are needed: pass more rows, or "
             "positive weights."
         )
@@ -354,12 +360,15 @@ def require_room_for_sums(n_columns: int, n_classes: int) -> None:
     """Refuse tables so wide that sums of products of their columns would not fit in memory."""
     needed = size_of_sums(n_columns, n_classes)
     if needed > SUMS_LIMIT:
-        raise ValueError(
+        raise InputError(
             f"X and y have {n_columns} columns, and their sums of products in {n_classes} parts "
             f"take {needed / 2**30:.1f} GiB, more than the {SUMS_LIMIT / 2**30:.0f} GiB "
-            "allowed: give a number for max_loss and LinearRegression() as regressor (no folds), "
-            "fewer columns, or the rows themselves (fit(X.compute(), y.compute())) where these fit "
-            "in memory."
+            "allowed: give a number for ",
+            Option("max_loss"),
+            " and LinearRegression() as regressor (no folds), fewer columns, or the rows "
+            "themselves (",
+            GATHERED,
+            ") where these fit in memory.",
         )
 
 
@@ -367,18 +376,18 @@ def _require_columns(tables: Mapping[str, Any]) -> None:
     """Refuse inputs that are no table, and tables without columns."""
     X = tables["X"]
     if X is None:
-        raise ValueError("X is None: pass an array or data frame of numbers.")
+        raise InputError("X is None: pass an array or data frame of numbers.")
     if X.ndim != 2:
         # The first words are scikit-learn's, which its users may look for.
-        raise ValueError(
+        raise InputError(
             f"Expected 2D array, got 1D array instead: X has one dimension. {check.reshape('X')}"
         )
     for name in ("X", "y"):
         if tables[name].ndim == 2 and not tables[name].shape[1]:
-            raise ValueError(f"{name} has 0 columns (0 feature(s)): pass at least one column.")
+            raise InputError(f"{name} has 0 columns (0 feature(s)): pass at least one column.")
     confounds = tables["confounds"]
     if confounds is not None and confounds.ndim == 2 and not confounds.shape[1]:
-        raise ValueError("confounds has no columns: leave it out.")
+        raise InputError("confounds has no columns: leave it out.")
 
 
 def stand_in(
@@ -544,7 +553,7 @@ def read_table(data: Any, what: str) -> Any:
         return _dask.as_array(data, what)
     table = _dask.read_block(data, what)
     if table.ndim not in (1, 2):
-        raise ValueError(
+        raise InputError(
             f"expected a table of rows and columns, got an array of shape {tuple(table.shape)} as "
             f"{what}: reshape it to two dimensions."
         )

@@ -19,6 +19,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes
+from ctfa._errors import InputError
 from ctfa.core.types import AnyArray, FloatArray
 
 #: Sums that are added by one task.
@@ -46,7 +47,7 @@ def reading() -> Iterator[None]:
     try:
         yield
     except BadData as error:
-        raise ValueError(str(error)) from error
+        raise InputError(str(error)) from error
     except Exception as error:
         raise RuntimeError(
             f"the data could not be read in chunks ({type(error).__name__}: {error}). Nothing was "
@@ -74,7 +75,7 @@ def as_array(data: Any, what: str) -> Any:
         kinds = list(data.dtypes.items()) if data.ndim == 2 else [(data.name, data.dtype)]
         for name, kind in kinds:
             if getattr(kind, "kind", "O") not in "biuf":
-                raise ValueError(
+                raise InputError(
                     f"column {name!r} of {what} holds {kind}, which is not numbers: encode it or "
                     "leave it out."
                 )
@@ -86,7 +87,7 @@ def as_array(data: Any, what: str) -> Any:
     else:
         array = data
     if getattr(array, "ndim", None) not in (1, 2):
-        raise ValueError(
+        raise InputError(
             f"{what} is a {type(data).__name__} that is not a table: pass an array of rows and "
             "columns, or use ctfa.labelled.fit for data with more dimensions."
         )

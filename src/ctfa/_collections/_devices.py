@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._errors import InputError
 from ctfa.core.libraries import imported
 from ctfa.core.moments import Moments, Summary, add_up
 from ctfa.core.types import FloatArray
@@ -116,7 +117,7 @@ def _in_double(space: Any, table: Any) -> Any:
         if library.startswith("jax")
         else "move the array to a device that has them, or to the CPU"
     )
-    raise ValueError(
+    raise InputError(
         f"an array of {library} with numbers of {table.dtype} cannot be turned into 64-bit floats "
         f"where it lies, and sums of squares need them: {advice}."
     ) from cause

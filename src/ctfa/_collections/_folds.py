@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa._errors import InputError
 from ctfa.core.types import BoolArray, IntArray
 
 Split = tuple[IntArray, IntArray]
@@ -80,7 +81,7 @@ class Classes:
         if used is None and groups is None and all(_is_number(want.cv) for want in wanted):
             return cls._contiguous(wanted, n_rows)
         if any(want.within is not None for want in wanted):
-            raise ValueError("folds inside folds are read of consecutive rows alone: use numbers.")
+            raise InputError("folds inside folds are read of consecutive rows alone: use numbers.")
         return cls._scattered(wanted, n_rows, used, groups)
 
     @classmethod
@@ -122,7 +123,7 @@ class Classes:
             found[want.purpose] = []
             for train, test in check.read_folds(cv, sample, nobody, groups):
                 if np.unique(train).size < train.size:
-                    raise ValueError(
+                    raise InputError(
                         f"cv={want.cv!r} draws rows several times, which sums of rows cannot "
                         "follow: use folds that divide the rows."
                     )
@@ -132,7 +133,7 @@ class Classes:
                 found[want.purpose].append(role)
                 ids = np.unique(ids * (TRAIN + TEST + 1) + role, return_inverse=True)[1]
                 if ids.max() >= MOST_CLASSES:
-                    raise ValueError(
+                    raise InputError(
                         f"the folds of cv={want.cv!r} divide the rows into more than "
                         f"{MOST_CLASSES} classes that would be summed up one by one: use fewer "
                         "folds."
@@ -203,7 +204,7 @@ def _number(want: Wanted, n_rows: int) -> int:
 
 def refuse_folds(cv: Any, n_rows: int) -> NoReturn:
     """Refuse folds of less than two rows."""
-    raise ValueError(
+    raise InputError(
         f"cv={cv!r} cannot split {n_rows} rows: two folds or more are needed, of two rows or more "
         "each."
     )

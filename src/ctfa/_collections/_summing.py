@@ -16,6 +16,7 @@ from ctfa._collections._devices import (
     namespace,
     to_numpy,
 )
+from ctfa._errors import InputError
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, Summary, add_up
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -99,7 +100,7 @@ def sum_up(
     heights = {name: int(table.shape[0]) for name, table in named if table is not None}
     for name, n_rows in heights.items():
         if n_rows != heights["X"]:
-            raise ValueError(
+            raise InputError(
                 f"a chunk of {name} has {n_rows} rows where that of X has {heights['X']}: pass "
                 "the same samples in all, in chunks of the same rows."
             )

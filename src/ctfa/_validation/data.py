@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from ctfa._errors import InputError, Message, Option
 from ctfa._threads import one_thread
 from ctfa._validation.confounds import read_confounds
 from ctfa._validation.containers import container_of
@@ -24,7 +25,7 @@ from ctfa._validation.numbers import (
     warn,
     warn_of_fills,
 )
-from ctfa._validation.options import called, judges, read_judge
+from ctfa._validation.options import BY_LEAST_SQUARES, called, judges, read_judge
 from ctfa._validation.sufficiency import SPARE, warn_if_doubtful
 from ctfa.core.design import Design, is_single
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -204,9 +205,9 @@ def read_feature_names(estimator: Any, given: Any) -> list[str]:
     names = np.asarray(given, dtype=object)
     # In scikit-learn's words, which its users may look for.
     if seen is not None and not np.array_equal(seen, names):
-        raise ValueError("input_features is not equal to feature_names_in_: leave it out.")
+        raise InputError("input_features is not equal to feature_names_in_: leave it out.")
     if len(names) != n_features:
-        raise ValueError(
+        raise InputError(
             f"input_features should have length equal to number of features ({n_features}), got "
             f"{len(names)}"
         )
@@ -279,7 +280,7 @@ def read_vector(y: Any, sample: Sample) -> FloatArray:
 def require_one_target(n_targets: int) -> None:
     """Refuse several targets where one is meant."""
     if n_targets != 1:
-        raise ValueError(
+        raise InputError(
             f"y has {n_targets} columns and should be a 1d array: pass one target, or use "
             "CTFARegressor for several."
         )
@@ -294,13 +295,13 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
     if weights.ndim == 0 and n_samples is not None:
         weights = np.full(n_samples, float(weights))
     if n_samples is not None and weights.shape != (n_samples,):
-        raise ValueError(
+        raise InputError(
             f"sample_weight has shape {weights.shape} but X has {n_samples} rows: pass one weight "
             "for each row."
         )
     require_weights(weights)
     if not (weights > 0.0).any():
-        raise ValueError(
+        raise InputError(
             "sample_weight is zero for every row, so nothing is left to fit: give the rows that "
             "count a positive weight."
         )
@@ -310,9 +311,9 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
 def require_weights(weights: FloatArray) -> None:
     """Refuse weights, of any part of the rows, that are no finite numbers from zero up."""
     if not np.isfinite(weights).all():
-        raise ValueError("sample_weight contains NaN or infinity: use 0 to leave a row out.")
+        raise InputError("sample_weight contains NaN or infinity: use 0 to leave a row out.")
     if (weights < 0.0).any():
-        raise ValueError(
+        raise InputError(
             f"sample_weight contains negative values (smallest {weights.min():g}): use 0 to leave "
             "a row out."
         )
@@ -323,7 +324,7 @@ def refuse_extreme_weights(weights: FloatArray, what: str) -> None:
     """Refuse weights whose products overflow or vanish; zero is none of them."""
     bad = weights[(weights > LARGEST) | ((weights < SMALLEST) & (weights > 0.0))]
     if bad.size:
-        raise ValueError(
+        raise InputError(
             f"{what} contains {bad[0]:g}, too {'large' if bad[0] > 1.0 else 'small'} to compute "
             f"with: use weights from {SMALLEST:g} to {LARGEST:g}; only their ratios count."
         )
@@ -332,7 +333,7 @@ def refuse_extreme_weights(weights: FloatArray, what: str) -> None:
 def require_width(values: FloatArray, width: int, what: str, columns: str) -> None:
     """Refuse another number of columns than fit has seen."""
     if values.shape[1] != width:
-        raise ValueError(
+        raise InputError(
             f"{what} has {values.shape[1]} columns but fit has seen {width} {columns}: pass one "
             "column for each, in the same order."
         )
@@ -341,7 +342,7 @@ def require_width(values: FloatArray, width: int, what: str, columns: str) -> No
 def require_rows(values: FloatArray, minimum: int) -> None:
     """Refuse too few rows for a score."""
     if len(values) < minimum:
-        raise ValueError(f"R2 of {len(values)} row is not defined: pass {minimum} rows or more.")
+        raise InputError(f"R2 of {len(values)} row is not defined: pass {minimum} rows or more.")
 
 
 def require_same_targets(
@@ -351,7 +352,7 @@ def require_same_targets(
     require_width(targets.values, len(names), what, "targets")
     if named and targets.labels is not None and targets.names != tuple(names):
         first = next(i for i, name in enumerate(names) if name != targets.names[i])
-        raise ValueError(
+        raise InputError(
             f"the target names should match those that were passed during fit: column {first} of "
             f"{what} is {targets.names[first]!r} and was {names[first]!r}; pass the same columns "
             "in the same order."
@@ -362,13 +363,15 @@ def require_finite_prediction(values: FloatArray, models: Sequence[Any]) -> None
     """Refuse to hand on what regressors of groups, or a named target's own, could not predict."""
     bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
     if bad.size:
-        model, instead = models[bad[0]], ""
+        model, instead = models[bad[0]], Message()
         whose = f"the {type(model).__name__} of group {bad[0]}"
         if isinstance(model, str):
-            whose, instead = f"the model of target {model!r} by itself", "use head='mean', "
-        raise ValueError(
-            f"{whose} predicted NaN or infinity: its fit has failed; {instead}scale the features "
-            "or use another regressor."
+            whose = f"the model of target {model!r} by itself"
+            instead = Message("use ", Option("head", "mean"), ", ")
+        raise InputError(
+            f"{whose} predicted NaN or infinity: its fit has failed; ",
+            instead,
+            "scale the features or use another regressor.",
         )
 
 
@@ -381,10 +384,11 @@ def require_finite_judgement(told: FloatArray, model: Any) -> None:
 
 def refuse_judgement(model: Any, why: str, error: Exception | None = None) -> NoReturn:
     """Say that a regressor has nothing to say of rows that it was not fitted to."""
-    raise ValueError(
+    raise InputError(
         f"{type(model).__name__} cannot judge merges by rows that it was not fitted to: "
-        f"{why.rstrip('.')}. Use another regressor, or judge by another with "
-        "TargetAggregator(regressor=LinearRegression())."
+        f"{why.rstrip('.')}. Use another regressor, or judge by another with ",
+        BY_LEAST_SQUARES,
+        ".",
     ) from error
 
 
@@ -400,7 +404,7 @@ def require_given(y: Any, what: str) -> None:
     """Refuse a fit without targets."""
     if y is None:
         # The first words are the ones that scikit-learn's own estimators use.
-        raise ValueError(
+        raise InputError(
             f"this estimator requires y to be passed, but the target y is None: pass {what}, one "
             "row for each row of X."
         )
@@ -409,7 +413,7 @@ def require_given(y: Any, what: str) -> None:
 def require_same_rows(n_rows: int, n_samples: int | None, what: str, *, first: str = "X") -> None:
     """Refuse tables of different numbers of rows."""
     if n_samples is not None and n_rows != n_samples:
-        raise ValueError(
+        raise InputError(
             f"{first} has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
         )
 
@@ -423,14 +427,14 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
     advice = "pass one number for each target, such as the area it stands for"
     weights = read_numbers(target_weight, "target_weight", advice)
     if weights.shape != (n_targets,):
-        raise ValueError(
+        raise InputError(
             f"target_weight has shape {weights.shape} but y has {n_targets} columns: pass one "
             "weight for each target."
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
     if bad.size:
         first = int(bad[0])
-        raise ValueError(
+        raise InputError(
             f"target_weight of target {targets.names[first]!r} is {weights[first]:g}: weights must "
             "be positive and finite; leave out a target that is to count for nothing."
         )
@@ -452,20 +456,23 @@ def refuse_for_target_weight(
     for is_given, option, instead in (
         (
             aggregate == "pool" and not (judges(judge) and read_judge(judge) is None),
-            f"aggregate={aggregate!r} with regressor={called(judge)}",
-            "aggregate='mean' or regressor=None",
+            Message(Option("aggregate", aggregate), f" with regressor={called(judge)}"),
+            Message(Option("aggregate", "mean"), " or regressor=None"),
         ),
         (aggregator.flip, "flip=True", "flip=False"),
         (aggregator.guard is not None, f"guard={aggregator.guard!r}", "guard=None"),
         (is_correlation, "order='correlation'", "order='given'"),
     ):
         if is_given:
-            raise ValueError(
-                f"target_weight was given but {option} counts every target alike: use {instead}, "
-                "or leave the weights out."
+            raise InputError(
+                "target_weight was given but ",
+                option,
+                " counts every target alike: use ",
+                instead,
+                ", or leave the weights out.",
             )
     if aggregate is None and np.isnan(targets.values).any():
-        raise ValueError(
+        raise InputError(
             "target_weight was given but y contains missing values, and groups of targets with "
             "shared inputs and gaps count every target alike: fill the gaps, leave the weights "
             "out, or use MultiInputCTFARegressor with the same columns for every target."

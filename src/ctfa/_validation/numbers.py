@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from ctfa._errors import InputError, Message, Option
 from ctfa._validation.containers import container_of
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -43,12 +44,12 @@ TOO_FEW = re.compile(r"Found array with (\d+) sample\(s\).* minimum of (\d+) is 
 INSIDE = ("ctfa.", "sklearn.", "joblib.")
 
 
-def warn(text: str, category: type[Warning] = RuntimeWarning) -> None:
+def warn(*pieces: str | Option, category: type[Warning] = RuntimeWarning) -> None:
     """Warn at the user's own line, which may be far up: data are read deep inside."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, category, stacklevel=level)
+    warnings.warn(Message(*pieces), category, stacklevel=level)
 
 
 def explained(
@@ -106,7 +107,7 @@ def read_numbers(
     try:
         return np.asarray(data, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             f"{what} holds something that is not a number ({error}): {advice}."
         ) from error
 
@@ -128,9 +129,9 @@ def refuse_number(
     """
     place = f"row {row}{' of a chunk' if is_local else ''}, column {column_name(column, names)}"
     if gaps:
-        raise ValueError(f"Input {what} contains infinity at {place}: use NaN for missing values.")
+        raise InputError(f"Input {what} contains infinity at {place}: use NaN for missing values.")
     kind = "NaN" if np.isnan(value) else "infinity"
-    raise ValueError(f"Input {what} contains NaN or infinity (first {kind} at {place}): {advice}.")
+    raise InputError(f"Input {what} contains NaN or infinity (first {kind} at {place}): {advice}.")
 
 
 def are_moderate(largest: FloatArray) -> BoolArray:
@@ -162,7 +163,7 @@ def refuse_gaps(
     bad = np.argwhere(~(np.abs(known) < LARGEST))
     if not bad.size:
         small = int(np.flatnonzero((largest <= SMALLEST) & (largest > 0.0))[0])
-        raise ValueError(
+        raise InputError(
             f"Input {what} holds nothing above {largest[small]:g} in column "
             f"{column_name(small, names)}: its square is too small to compute with; use other "
             "units."
@@ -170,7 +171,7 @@ def refuse_gaps(
     row, column = map(int, bad[0])
     worst = values[row, column]
     if np.isfinite(worst):
-        raise ValueError(
+        raise InputError(
             f"Input {what} contains {worst:g} at row {row}, column {column_name(column, names)}: "
             "its square is too large to compute with; use other units."
         )
@@ -191,7 +192,7 @@ def require_plain_numbers(
     """
     refuse_mask(data, what)
     if holds_dates(data):
-        raise ValueError(
+        raise InputError(
             f"{what} contains dates or durations: turn them into numbers first, {dates}."
         )
     refuse_rounded(data, what, rounded)
@@ -202,7 +203,7 @@ def refuse_kind(kind: Any, what: str) -> None:
     if getattr(kind, "kind", "") in ("m", "M"):
         require_plain_numbers(np.empty(0, dtype=kind), what)
     if "complex" in str(kind):
-        raise ValueError(
+        raise InputError(
             f"{what} holds numbers of {kind}. Complex data not supported: pass the real and the "
             "imaginary parts as columns of their own."
         )
@@ -215,7 +216,7 @@ def refuse_rounded(data: Any, what: str, advice: str = ROUNDED) -> None:
         # Python compares a whole number with a floating-point one exactly.
         for number in far:
             if number != float(number):
-                raise ValueError(
+                raise InputError(
                     f"{what} contains the whole number {number}, beyond 2^53, where floating-point "
                     f"numbers no longer tell neighbours apart: {advice}."
                 )
@@ -225,7 +226,7 @@ def refuse_mask(data: Any, what: str) -> None:
     """A mask would be dropped silently, and what it hides would count."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         masked = int(np.ma.getmaskarray(data).sum())
-        raise ValueError(
+        raise InputError(
             f"{what} is an array with {masked} masked values: fill them, or drop those rows or "
             "columns first."
         )
@@ -412,5 +413,5 @@ def warn_of_fills(values: FloatArray, what: str, names: Sequence[str] | None) ->
             f"{column_name(column, names)} and far from all other values: it stands for a missing "
             "value in many files and is taken for a number here. Turn it into NaN, or drop those "
             "rows.",
-            UserWarning,
+            category=UserWarning,
         )

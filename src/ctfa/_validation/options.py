@@ -16,13 +16,17 @@ from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from ctfa._errors import InputError, Message, Option
 from ctfa.core.criteria import Criterion, criterion_of
 from ctfa.core.fit import Evidence
 from ctfa.core.graph import ORDERS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
-Option = TypeVar("Option")
+Phase = TypeVar("Phase")
+#: What judges merges in closed form, as aggregators are told it.
+BY_LEAST_SQUARES = "TargetAggregator(regressor=LinearRegression())"
+BY_RIDGE = "TargetAggregator(regressor=RidgeCV())"
 #: The other way to give a graph, in words.
 PAIRS = "a list of neighbours as pairs of positions (i, j), whole numbers from 0"
 
@@ -34,19 +38,19 @@ def read_criterion(option: Any, registry: Mapping[str, Criterion]) -> Criterion:
         return chosen
     if not callable(option):
         known = ", ".join(map(repr, registry))
-        raise ValueError(f"criterion={option!r} is not known; use one of {known}, or a callable.")
+        raise InputError(f"criterion={option!r} is not known; use one of {known}, or a callable.")
 
     def checked(evidence: Evidence) -> FloatArray:
         shape = np.shape(evidence.after.residual)
         try:
             losses = np.broadcast_to(np.asarray(chosen.loss(evidence), dtype=np.float64), shape)
         except (TypeError, ValueError) as error:
-            raise ValueError(
+            raise InputError(
                 f"criterion={option!r} did not return numbers that fit {shape} candidates "
                 f"({error}): return one loss for each, computed from the arrays of the evidence."
             ) from error
         if np.isnan(losses).any():
-            raise ValueError(
+            raise InputError(
                 f"criterion={option!r} returned NaN: return a number, or infinity to refuse."
             )
         return losses
@@ -59,7 +63,7 @@ def require(value: Any, allowed: Iterable[str], what: str) -> None:
     known = list(allowed)
     if not (isinstance(value, str) and value in known):
         names = ", ".join(map(repr, known))
-        raise ValueError(f"{what}={value!r} is not known; use one of {names}.")
+        raise InputError(Option(what, value), f" is not known; use one of {names}.")
 
 
 def refuse_unknown(
@@ -80,21 +84,21 @@ def read_scorer(scoring: Any, model: Any) -> Any:
     if isinstance(scoring, str) and scoring not in get_scorer_names():
         close = difflib.get_close_matches(scoring, get_scorer_names(), n=3)
         hint = " or ".join(map(repr, close)) if close else "'r2' or 'neg_mean_squared_error'"
-        raise ValueError(f"scoring={scoring!r} is not a score of scikit-learn: use {hint}.")
+        raise InputError(f"scoring={scoring!r} is not a score of scikit-learn: use {hint}.")
     return check_scoring(model, scoring=scoring)
 
 
 def require_flag(value: Any, what: str) -> None:
     """Refuse what is neither true nor false."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{what}={value!r} is not known; use True or False.")
+        raise InputError(Option(what, value), " is not known; use True or False.")
 
 
 def read_coverage(coverage: Any) -> float:
     """The probability with which intervals are to hold."""
     number = read_number(coverage, "coverage", " above 0 and below 1")
     if not 0.0 < number < 1.0:
-        raise ValueError(
+        raise InputError(
             f"coverage={coverage!r} is not a probability above 0 and below 1: give 0.9 for "
             "intervals that hold nine targets in ten."
         )
@@ -104,7 +108,7 @@ def read_coverage(coverage: Any) -> float:
 def require_fact(option: Any, registry: Mapping[str, Criterion], fact: str, what: str) -> None:
     """Refuse a criterion without what another option needs of it."""
     if not getattr(criterion_of(option, registry), fact):
-        raise ValueError(
+        raise InputError(
             f"{what} goes with criterion={either(registry, fact)} and not with {option!r}: use the "
             "one or change the other."
         )
@@ -119,9 +123,10 @@ def require_curve(model: Any) -> Any:
     """The curve by which a fitted model chose its limit."""
     curve = getattr(model, "cv_curve_", None)
     if curve is None:
-        raise ValueError(
-            f"{type(model).__name__} has no curve to show: fit it with max_loss='auto' for the "
-            "targets."
+        raise InputError(
+            f"{type(model).__name__} has no curve to show: fit it with ",
+            Option("max_loss", "auto"),
+            " for the targets.",
         )
     return curve
 
@@ -130,7 +135,7 @@ def require_complete(values: FloatArray, what: str, instead: str) -> None:
     """Refuse missing values for an option that cannot work with them."""
     if np.isnan(values).any():
         n_missing = int(np.isnan(values).sum())
-        raise ValueError(
+        raise InputError(
             f"y has {n_missing} missing values (NaN), which {what} cannot work with: {instead}, "
             "fill the gaps, or drop those rows."
         )
@@ -139,10 +144,10 @@ def require_complete(values: FloatArray, what: str, instead: str) -> None:
 def read_number(value: Any, what: str, hint: str = "") -> float:
     """A real number, infinities allowed."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{what}={value!r} is not a number: pass a number{hint}.")
+        raise InputError(Option(what, value), f" is not a number: pass a number{hint}.")
     number = float(value)
     if np.isnan(number):
-        raise ValueError(f"{what} is NaN: pass a number{hint}.")
+        raise InputError(f"{what} is NaN: pass a number{hint}.")
     return number
 
 
@@ -166,14 +171,14 @@ def read_grid(
     """Limits to try for one phase; a single one where it is skipped."""
     if aggregator is None:
         if losses is not None:
-            raise ValueError(f"{what} was given for a phase that is 'passthrough': leave it out.")
+            raise InputError(f"{what} was given for a phase that is 'passthrough': leave it out.")
         return [-np.inf]
     if losses is None:
         require_fact(aggregator.criterion, registry, "has_auto", f"{what}=None")
         return list(usual)
     values = [] if isinstance(losses, str) else read_losses(losses)
     if not values:
-        raise ValueError(f"{what}={losses!r} holds no limits: pass a list of numbers, or None.")
+        raise InputError(f"{what}={losses!r} holds no limits: pass a list of numbers, or None.")
     return values
 
 
@@ -183,7 +188,7 @@ def require_no_limit(options: Mapping[str, Any]) -> None:
         raise TypeError("a path takes max_losses, several values: leave max_loss out.")
 
 
-def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
+def read_phase(option: Any, kind: type[Phase], what: str) -> Phase | None:
     """The aggregator of one phase, the default one for None; None for "passthrough"."""
     if option is None:
         return kind()
@@ -201,7 +206,7 @@ def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
 def refuse_nested(name: str, held: Any) -> None:
     """Refuse to set a parameter of an aggregator that is not there."""
     phase = name.partition("__")[0]
-    raise ValueError(
+    raise InputError(
         f"Invalid parameter {name!r}: {phase}={held!r} has none to set. Set {phase} to an "
         f"estimator, which can be done in the same call: set_params({phase}=..., {name}=...)."
     )
@@ -214,14 +219,14 @@ def read_target(target: Any, names: Sequence[str], labels: Sequence[Any]) -> int
             return position
     if isinstance(target, Integral):
         if not -len(names) <= int(target) < len(names):
-            raise ValueError(
+            raise InputError(
                 f"target {target} does not exist: there are {len(names)}, 0 to {len(names) - 1}."
             )
         return int(target) % len(names)
     if str(target) not in names:
         close = difflib.get_close_matches(str(target), names, n=3)
         hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "use a name of y."
-        raise ValueError(f"target {target!r} is not one of the {len(names)} of fit: {hint}")
+        raise InputError(f"target {target!r} is not one of the {len(names)} of fit: {hint}")
     return list(names).index(str(target))
 
 
@@ -237,7 +242,7 @@ def read_order(order: Any, space: MergeSpace, rng: Any) -> IntArray:
         is_permutation = False
     if not is_permutation:
         known = ", ".join(repr(name) for name in ORDERS)
-        raise ValueError(
+        raise InputError(
             f"order={order!r} is not an order of {n_variables} variables: use one of {known}, or "
             f"an array holding each of 0 to {n_variables - 1} once."
         )
@@ -255,27 +260,27 @@ def read_graph(connectivity: Any, variables: FloatArray, what: str) -> Any:
     try:
         graph: Any = sparse.csr_array(connectivity, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             f"connectivity of type {type(connectivity).__name__} is not a graph: pass a sparse or "
             f"dense matrix of numbers, {PAIRS}, or a callable that returns one of these."
         ) from error
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
-        raise ValueError(
+        raise InputError(
             f"connectivity has shape {graph.shape}, which is not square: pass one row and one "
             f"column for each of the {n_variables} {what}, or {PAIRS}."
         )
     if graph.shape[0] != n_variables:
-        raise ValueError(
+        raise InputError(
             f"connectivity is {graph.shape[0]} x {graph.shape[0]} but there are {n_variables} "
             f"{what}: pass one row and one column for each."
         )
     if not np.isfinite(graph.data).all():
-        raise ValueError("connectivity contains NaN or infinity: use 0 for no edge.")
+        raise InputError("connectivity contains NaN or infinity: use 0 for no edge.")
     edges: Any = sparse.csr_array(graph != 0)
     # Searches of scipy before 1.13 take indices of 32 bits alone.
     edges.indices, edges.indptr = (one.astype(np.int32) for one in (edges.indices, edges.indptr))
     if (edges != edges.T).nnz:
-        raise ValueError(
+        raise InputError(
             "connectivity is not symmetric: some variable is a neighbour of another but not the "
             "other way round. Use graph.maximum(graph.T)."
         )
@@ -291,7 +296,7 @@ def _edges_as_matrix(connectivity: Any, n_variables: int, what: str) -> Any:
     except ValueError:
         return connectivity
     if not pairs.size:
-        raise ValueError(
+        raise InputError(
             f"connectivity is empty: pass {PAIRS}, or None to let any two of the {what} meet."
         )
     # Two pairs of two variables would be a matrix of two by two, and are taken for one.
@@ -299,7 +304,7 @@ def _edges_as_matrix(connectivity: Any, n_variables: int, what: str) -> Any:
     if not is_list or pairs.dtype.kind not in "iu":
         return connectivity
     if pairs.min() < 0 or pairs.max() >= n_variables:
-        raise ValueError(
+        raise InputError(
             f"connectivity has an edge to {int(pairs.max() if pairs.min() >= 0 else pairs.min())} "
             f"but there are {n_variables} {what}: number them from 0 to {n_variables - 1}."
         )
@@ -315,7 +320,7 @@ def read_score(score: Any, scoring: Any) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if np.isnan(number):
-        raise ValueError(
+        raise InputError(
             f"scoring={scoring!r} gave {score!r}: use a scorer that returns one number per fold."
         )
     return number
@@ -329,7 +334,7 @@ def called(value: Any) -> str:
 def read_judge(regressor: Any) -> tuple[float, ...] | None:
     """Penalties of the ridge regression that judges merges; None where least squares does."""
     if not judges(regressor):
-        raise ValueError(
+        raise InputError(
             f"regressor={regressor!r} of TargetAggregator cannot judge merges in closed form: use "
             "LinearRegression(), Ridge() or RidgeCV() with an intercept (of RidgeCV without cv and "
             "scoring), or None."
@@ -346,7 +351,7 @@ def _penalties(alphas: Any, name: str) -> tuple[float, ...]:
     except (TypeError, ValueError):
         found = np.empty(0)
     if not found.size or not (np.isfinite(found) & (found >= 0.0)).all():
-        raise ValueError(
+        raise InputError(
             f"{name}={alphas!r} of the regressor that judges merges: pass finite numbers of zero "
             "or more."
         )
@@ -355,9 +360,12 @@ def _penalties(alphas: Any, name: str) -> tuple[float, ...]:
 
 def refuse_levels_without_units() -> NoReturn:
     """Refuse deviations from a mean of targets in their raw units."""
-    raise ValueError(
-        "head='levels' measures how far targets deviate from their group's mean, and scale='none' "
-        "averages them in raw units: use scale='standard' or 'center', or head='mean'."
+    raise InputError(
+        Option("head", "levels"),
+        " measures how far targets deviate from their group's mean, and scale='none' averages them "
+        "in raw units: use scale='standard' or 'center', or ",
+        Option("head", "mean"),
+        ".",
     )
 
 
@@ -401,33 +409,34 @@ def takes_gaps(regressor: Any) -> bool:
 def require_weighable(regressor: Any) -> None:
     """Refuse weights for a regressor that would ignore them."""
     if not has_fit_parameter(regressor, "sample_weight"):
-        raise ValueError(
+        raise InputError(
             f"sample_weight was given but {type(regressor).__name__}.fit does not take it: use "
             "another regressor (of a pipeline, its last step, with the others in front of this "
             "estimator) or leave the weights out."
         )
 
 
-def needs_rows_to_judge(judge: Any) -> str:
+def needs_rows_to_judge(judge: Any) -> Message:
     """What in a fit needs rows where a regressor is fitted again to judge."""
-    what = f"regressor={called(judge)}, which judges row by row,"
-    return f"{what} and TargetAggregator(regressor=LinearRegression()) does not,"
+    what = f"regressor={called(judge)}, which judges row by row, and "
+    return Message(what, BY_LEAST_SQUARES, " does not,")
 
 
 def refuse_streaming(why: str | None) -> None:
     """Refuse options that need the rows themselves."""
     if why is not None:
-        raise ValueError(
-            f"{why} needs the rows themselves, and partial_fit keeps only their sums: use fit on "
+        raise InputError(
+            why,
+            " needs the rows themselves, and partial_fit keeps only their sums: use fit on "
             "all rows, or an option that sums can answer (LinearRegression() as regressor of "
-            "TargetAggregator, connectivity as a matrix)."
+            "TargetAggregator, connectivity as a matrix).",
         )
 
 
 def refuse_streamed_regressor(regressor: Any, known: Sequence[type]) -> None:
     """Refuse a regressor that learns from rows."""
     names = ", ".join(f"{kind.__name__}()" for kind in known)
-    raise ValueError(
+    raise InputError(
         f"regressor={type(regressor).__name__}() learns from the rows themselves, and partial_fit "
         f"keeps only their sums: use one of {names}, or fit on all rows."
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._errors import InputError, Option
 from ctfa._validation.numbers import first_of, warn
 from ctfa.core.design import Design
 from ctfa.core.spaces.paired import pivots
@@ -37,7 +38,7 @@ def require_freedom(design: Design, way_out: str, n_spent: int = 0) -> None:
     redundant = rank < min(n_inputs, n_samples - 1)
     rank_text, needed = (f" (rank {rank})", rank) if redundant else ("", n_inputs)
     beside = f" beside confounds of rank {n_spent}" if n_spent else ""
-    raise ValueError(
+    raise InputError(
         f"X has n_samples={n_samples + n_spent} rows and {n_inputs} features{rank_text}{beside}: "
         "least squares leaves too few degrees of freedom for the noise; "
         f"{needed + n_spent + 3} rows or more are needed. Use {way_out}, or fewer features."
@@ -56,20 +57,21 @@ def keep_apart(n_rows: int, n_features: int, rank: int, n_tasks: int, *, chosen:
         f"nothing can be said of a merge; {rank + n_tasks + SPARE + 1} rows or more are needed."
     )
     if not chosen:
-        raise ValueError(
+        raise InputError(
             f"{fault} Use fewer features or more rows, or targets='passthrough' with a regressor "
             "such as RidgeCV() to keep every task by itself."
         )
     warn(
-        f"{fault} max_loss='auto' keeps every task by itself, and the default regressor is ridge "
-        "regression."
+        f"{fault} ",
+        Option("max_loss", "auto"),
+        " keeps every task by itself, and the default regressor is ridge regression.",
     )
 
 
 def require_columns_freedom(design: Design) -> None:
     """Refuse data on which the authors' count of degrees of freedom is not positive."""
     if design.n_samples <= design.n_inputs + 2:
-        raise ValueError(
+        raise InputError(
             f"X has n_samples={design.n_samples} rows and {design.n_inputs} features: the paper's "
             f"formula counts every feature, also redundant ones, and needs {design.n_inputs + 3} "
             "rows or more. Use criterion='risk', which counts the rank, or fewer features."
@@ -79,7 +81,7 @@ def require_columns_freedom(design: Design) -> None:
 def require_matrix_size(n_targets: int, what: str) -> None:
     """Refuse a matrix of all pairs that would not fit in memory."""
     if n_targets > LARGEST_MATRIX:
-        raise ValueError(
+        raise InputError(
             f"{what} holds a number for every two of {n_targets} targets, "
             f"{n_targets**2 * 8 / 2**30:.0f} GiB: use it with {LARGEST_MATRIX} targets or fewer."
         )
@@ -97,7 +99,7 @@ def require_varying(values: FloatArray, names: Sequence[str]) -> None:
     """Refuse constant targets: there is nothing to explain, and R2 is not defined."""
     flat = np.flatnonzero(~is_varying(values))
     if flat.size:
-        raise ValueError(
+        raise InputError(
             f"target {first_of(flat, names)} is constant over the rows used: there is nothing to "
             "predict. Leave it out."
         )
@@ -107,7 +109,7 @@ def require_observed(values: FloatArray, names: Sequence[str], needed: int, why:
     """Refuse targets with too few observed rows."""
     short = _too_short(values, names, needed)
     if short:
-        raise ValueError(
+        raise InputError(
             f"{short} rows: {why} needs {needed} or more. Leave it out, fill it, or use fewer "
             "features."
         )
@@ -122,7 +124,7 @@ def require_observed_in_folds(
     for number, (train, _) in enumerate(splits):
         short = _too_short(targets.values[train], targets.names, needed)
         if short:
-            raise ValueError(
+            raise InputError(
                 f"fold {number} of cv: {short} of its {train.size} training rows; least squares "
                 f"needs {needed}. Use other folds, or leave it out."
             )
@@ -140,13 +142,13 @@ def _too_short(values: FloatArray, names: Sequence[str], needed: int) -> str:
 def require_any_score(scores: Sequence[float]) -> None:
     """Refuse to score where no target is observed."""
     if np.isnan(scores).all():
-        raise ValueError("no target is observed in two rows or more: R2 is not defined.")
+        raise InputError("no target is observed in two rows or more: R2 is not defined.")
 
 
 def require_judges(held_out: Sequence[FloatArray], name: str) -> None:
     """Refuse folds none of which can judge: the target must vary over the test rows of one."""
     if not any(is_varying(target[:, None])[0] for target in held_out):
-        raise ValueError(
+        raise InputError(
             f"target {name!r} is constant over the test rows of every fold: no R2 is defined. "
             "Shuffle the folds or use fewer of them."
         )

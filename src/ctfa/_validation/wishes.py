@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from ctfa._errors import InputError, Message, Option
 from ctfa._validation.options import either, read_number, read_target
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.graph import Wishes, fit_into
@@ -21,10 +22,6 @@ from ctfa.core.types import IntArray
 WISHES = ("n_groups", "tolerance", "min_size", "together", "apart")
 #: Members that an error names at most.
 NAMED = 6
-
-
-class WishError(ValueError):
-    """Groups cannot be as they were wished."""
 
 
 def wishes_of(aggregator: Any) -> dict[str, Any]:
@@ -44,34 +41,32 @@ def read_cut(aggregator: Any) -> bool:
     given = wishes_of(aggregator)
     if not given:
         return False
-    what = " and ".join(given)
+    wish = {name: Option(name, value) for name, value in given.items()}
+    limit = Option("max_loss", aggregator.max_loss)
     if not SCANS[aggregator.scan].has_auto:
-        raise WishError(
-            f"{what}: goes with scan={either(SCANS, 'has_auto')} and not with "
-            f"{aggregator.scan!r}: use the one or leave the other out."
+        named = [piece for name in given for piece in (" and ", Option(name))]
+        raise InputError(
+            *named[1:],
+            f": goes with scan={either(SCANS, 'has_auto')} and not with {aggregator.scan!r}: use "
+            "the one or leave the other out.",
         )
-    cuts = [name for name in ("n_groups", "tolerance") if name in given]
-    if len(cuts) == 2:
-        raise WishError(
-            f"n_groups={given['n_groups']!r} and tolerance={given['tolerance']!r} both say where "
-            "to stop merging: give one of them."
-        )
-    if cuts and not (isinstance(aggregator.max_loss, str) and aggregator.max_loss == "auto"):
-        raise WishError(
-            f"{cuts[0]}={given[cuts[0]]!r} and max_loss={aggregator.max_loss!r} both say where to "
-            "stop merging: give one of them."
-        )
+    cuts: list[str] = [name for name in ("n_groups", "tolerance") if name in given]
+    if cuts and not (isinstance(limit.value, str) and limit.value == "auto"):
+        cuts.append("max_loss")
+    if len(cuts) > 1:
+        one, other = (wish.get(name, limit) for name in cuts[:2])
+        raise InputError(one, " and ", other, " both say where to stop merging: give one of them.")
     if "tolerance" in given:
         allowed = read_number(given["tolerance"], "tolerance", ": 0.01 is one per cent")
         if not 0.0 <= allowed < np.inf:
-            raise WishError(
-                f"tolerance={allowed:g} is not a share of an error: give zero or more, 0.01 for "
-                "one per cent."
+            raise InputError(
+                wish["tolerance"],
+                " is not a share of an error: give zero or more, 0.01 for one per cent.",
             )
     for name in ("n_groups", "min_size"):
         value = given.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise WishError(f"{name}={value!r} is not a count: give a whole number from 1.")
+            raise InputError(wish[name], " is not a count: give a whole number from 1.")
     return "n_groups" in given
 
 
@@ -90,15 +85,16 @@ def read_limit(phase: Any, registry: Mapping[str, Criterion]) -> float | None:
         advice = "the paper's epsilon_2, for criterion 'r2', is 1e-4"
         if of_targets:
             advice = "the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse'"
-        raise ValueError(
-            f"max_loss='auto' goes with criterion={either(registry, 'has_auto')} and not with "
-            f"{phase.criterion!r}: give a number ({advice})."
+        raise InputError(
+            Option("max_loss", "auto"),
+            f" goes with criterion={either(registry, 'has_auto')} and not with "
+            f"{phase.criterion!r}: give a number ({advice}).",
         )
     if of_targets and not SCANS[phase.scan].has_auto:
-        raise ValueError(
-            f"max_loss='auto' goes with scan={either(SCANS, 'has_auto')} and not with "
-            f"{phase.scan!r}, whose groups depend on the order of the targets: give a number (1.5 "
-            "suits most data)."
+        raise InputError(
+            Option("max_loss", "auto"),
+            f" goes with scan={either(SCANS, 'has_auto')} and not with {phase.scan!r}, whose "
+            "groups depend on the order of the targets: give a number (1.5 suits most data).",
         )
     return None
 
@@ -156,18 +152,18 @@ def _read_pairs(
     if given is None:
         return []
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise WishError(f"{name}={given!r} is not a list: {advice}.")
+        raise InputError(f"{name}={given!r} is not a list: {advice}.")
     pairs = []
     for pair in given:
         two = () if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable) else (*pair,)
         if len(two) != 2:
-            raise WishError(f"{name} holds {pair!r}, which is not a pair: {advice}.")
+            raise InputError(f"{name} holds {pair!r}, which is not a pair: {advice}.")
         try:
             one, other = (read_target(_plain(target), known, labels) for target in two)
         except ValueError as error:
-            raise WishError(f"{name}: {error}") from error
+            raise InputError(f"{name}: {error}") from error
         if one == other:
-            raise WishError(f"{name} pairs {known[one]!r} with itself: name two.")
+            raise InputError(f"{name} pairs {known[one]!r} with itself: name two.")
         pairs.append((min(one, other), max(one, other)))
     return sorted(set(pairs))
 
@@ -193,7 +189,7 @@ def _joined(
             labels[labels == labels[member]] = labels[one]
     for one, other in apart:
         if labels[one] == labels[other]:
-            raise WishError(
+            raise InputError(
                 f"apart holds {names[one]!r} and {names[other]!r} apart, and together joins them: "
                 "leave one of the two out."
             )
@@ -222,12 +218,19 @@ def _between(
     length, before = found[0][0], found[1][0]
     if not np.isfinite(length[other]):
         whole = csgraph.connected_components(graph, directed=False)[1]
-        why = "no chain of neighbours connects them: connectivity leaves them in two components"
+        why = Message(
+            "no chain of neighbours connects them: ",
+            "connectivity leaves",
+            " them in two components",
+        )
         if whole[one] == whole[other]:
-            why = "every chain of neighbours between them has somebody held apart from them"
-        raise WishError(
-            f"together joins {names[one]!r} and {names[other]!r}, but {why}. Leave the pair out, "
-            "or change the neighbours."
+            why = Message(
+                "every chain of neighbours between them has somebody held apart from them"
+            )
+        raise InputError(
+            f"together joins {names[one]!r} and {names[other]!r}, but ",
+            why,
+            ". Leave the pair out, or change the neighbours.",
         )
     chain = [other]
     while chain[-1] != one:
@@ -245,32 +248,52 @@ def _require_room(
     """Refuse a number and a size of groups that these variables cannot have."""
     n_groups, least, n_variables = wishes.n_groups, wishes.min_size, components.size
     sizes = np.bincount(components)
+    smallest = Option("min_size", least)
     if int(sizes.min()) < least:
         members = np.flatnonzero(components == int(sizes.argmin()))
-        whom = f"there are {n_variables} {what}"
+        whom = Message(f"there are {n_variables} ", what)
         if sizes.size > 1:
-            whom = f"a component of the neighbours has {members.size}: {_named(members, names)}"
-        raise WishError(f"min_size={least} is more than there can be: {whom}. Lower min_size.")
+            named = _named(members, names)
+            whom = Message(f"a component of the neighbours has {members.size}: {named}")
+        raise InputError(
+            smallest, " is more than there can be: ", whom, ". Lower ", Option("min_size"), "."
+        )
     if n_groups is None:
         return
+    wished = Option("n_groups", n_groups)
     if n_groups > n_variables:
-        raise WishError(f"n_groups={n_groups} is more than the {n_variables} {what} there are.")
+        raise InputError(wished, f" is more than the {n_variables} ", what, " there are.")
     if n_groups < sizes.size:
-        raise WishError(
-            f"n_groups={n_groups}, but the graph of neighbours has {sizes.size} components, which "
-            f"are never joined: give n_groups={sizes.size} or more, or connect them."
+        raise InputError(
+            wished,
+            f", but the graph of neighbours has {sizes.size} components, which are never joined: "
+            "give ",
+            Option("n_groups", sizes.size),
+            " or more, or connect them.",
         )
     blocks = n_variables - sum(len(group) - 1 for group in joined)
     if n_groups > blocks:
-        raise WishError(
-            f"n_groups={n_groups}, but together leaves at most {blocks} groups of the "
-            f"{n_variables} {what}: lower n_groups, or leave out pairs of together."
+        raise InputError(
+            wished,
+            f", but together leaves at most {blocks} ",
+            "groups",
+            f" of the {n_variables} ",
+            what,
+            ": lower ",
+            Option("n_groups"),
+            ", or leave out pairs of together.",
         )
     most = int((sizes // least).sum())
     if n_groups > most:
-        raise WishError(
-            f"n_groups={n_groups} and min_size={least} do not go together: {n_variables} {what} "
-            f"make at most {most} such groups. Lower one of them."
+        raise InputError(
+            wished,
+            " and ",
+            smallest,
+            f" do not go together: {n_variables} ",
+            what,
+            f" make at most {most} such ",
+            "groups",
+            ". Lower one of them.",
         )
     _require_room_apart(n_groups, wishes.apart, joined, names)
 
@@ -292,9 +315,13 @@ def _require_room_apart(
     if needed > n_groups:
         said = "; ".join(f"{names[a]!r} and {names[b]!r}" for a, b in pairs[:NAMED])
         more = f" and {len(pairs) - NAMED} more pairs" if len(pairs) > NAMED else ""
-        raise WishError(
-            f"n_groups={n_groups}, but apart holds {said}{more} apart, which takes {needed} groups "
-            f"or more: give n_groups={needed} or more, or leave pairs out."
+        raise InputError(
+            Option("n_groups", n_groups),
+            f", but apart holds {said}{more} apart, which takes {needed} ",
+            "groups",
+            " or more: give ",
+            Option("n_groups", needed),
+            " or more, or leave pairs out.",
         )
 
 
@@ -307,38 +334,43 @@ def require_wished(
 ) -> None:
     """Refuse groups that the merges have left otherwise than they were wished; says by whom."""
     known = [f"y{k}" for k in range(partition.n_variables)] if names is None else names
-    refuse = _refusal(aggregator, wishes, partition, known)
-    n_groups, least = wishes.n_groups, wishes.min_size
-    if n_groups is not None and partition.n_groups > n_groups:
-        refuse(
-            f"n_groups={n_groups}, but the merges end at {partition.n_groups} groups",
-            f"give n_groups={partition.n_groups} or more",
-        )
-    small = np.flatnonzero(partition.sizes < least)
-    if small.size:
+    wished, smallest = Option("n_groups", wishes.n_groups), Option("min_size", wishes.min_size)
+    small = np.flatnonzero(partition.sizes < wishes.min_size)
+    if wishes.n_groups is not None and partition.n_groups > wishes.n_groups:
+        said = Message(wished, f", but the merges end at {partition.n_groups} ", "groups")
+        advice = Message("give ", Option("n_groups", partition.n_groups), " or more")
+    elif small.size:
         members = partition.groups[int(small[0])]
-        with_count = "" if n_groups is None else f" with n_groups={n_groups}"
-        refuse(
-            f"min_size={least}{with_count}, but the merges leave a group of "
-            f"{members.size}: {_named(members, known)}",
-            "lower min_size" if n_groups is None else "lower min_size or n_groups",
-        )
+        counted = Message() if wishes.n_groups is None else Message(" with ", wished)
+        left = f" of {members.size}: {_named(members, known)}"
+        said = Message(smallest, counted, ", but the merges leave ", "a group", left)
+        advice = Message("lower ", Option("min_size"))
+        if wishes.n_groups is not None:
+            advice = Message(advice, " or ", Option("n_groups"))
+    else:
+        return
+    causes = _causes(aggregator, wishes, partition, known)
+    why = f" ({'; '.join(causes)})" if causes else ""
+    raise InputError(said, f"{why}: ", advice, ", or ask less of the ", "groups", ".")
 
 
 def refuse_unasked(wishes: Wishes, n_variables: int) -> None:
     """Refuse wishes of groups where there is nothing to judge merges by."""
     asked = wishes.n_groups not in (None, n_variables) or wishes.min_size > 1 or wishes.together
     if asked and n_variables > 1:
-        raise WishError(
-            "n_groups, min_size and together need somebody to merge, and there is nothing to judge "
-            "merges by: pass more rows, or leave them out."
+        raise InputError(
+            Option("n_groups"),
+            ", ",
+            Option("min_size"),
+            " and together need somebody to merge, and there is nothing to judge merges by: pass "
+            "more rows, or leave them out.",
         )
 
 
-def _refusal(
+def _causes(
     aggregator: Any, wishes: Wishes, partition: Partition, names: Sequence[str]
-) -> Callable[[str, str], NoReturn]:
-    """What refuses, and names what has kept the groups from going on merging."""
+) -> list[str]:
+    """What has kept the groups from going on merging."""
     causes = []
     labels = partition.labels
     held = [(a, b) for a, b in wishes.apart if labels[a] != labels[b]]
@@ -351,12 +383,7 @@ def _refusal(
     lowest = getattr(aggregator, "min_correlation", -1.0)
     if lowest > -1.0:
         causes.append(f"min_correlation={lowest:g} refuses the rest, and -1 would not")
-
-    def refuse(said: str, advice: str) -> NoReturn:
-        why = f" ({'; '.join(causes)})" if causes else ""
-        raise WishError(f"{said}{why}: {advice}, or ask less of the groups.")
-
-    return refuse
+    return causes
 
 
 def _named(members: IntArray, names: Sequence[str]) -> str:
@@ -369,7 +396,8 @@ def refuse_wishes_in_search(aggregator: Any) -> None:
     """Refuse a number of groups, and a tolerance, where limits are what is searched."""
     for name, value in wishes_of(aggregator).items():
         if name in ("n_groups", "tolerance"):
-            raise WishError(
-                f"{name}={value!r} says where to stop merging, and CTFARegressorCV searches for "
-                "that: use CTFARegressor, or leave it out."
+            raise InputError(
+                Option(name, value),
+                " says where to stop merging, and CTFARegressorCV searches for that: use "
+                "CTFARegressor, or leave it out.",
             )

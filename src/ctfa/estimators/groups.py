@@ -24,6 +24,7 @@ from ctfa._collections import (
     learns_from_sums,
     r2_of_collection,
 )
+from ctfa._errors import InputError
 from ctfa._streaming import Streaming, StreamingTargets
 from ctfa.core import progress
 from ctfa.core.calibration import Calibration
@@ -213,8 +214,8 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         check_is_fitted(self)
         try:
             return told(self.__ctfa_view__())
-        except ValueError as error:  # a regressor that is not known to be linear, or confounds
-            why = str(error).partition(", so ")[0].rstrip(".")
+        except InputError as error:  # a regressor that is not known to be linear, or confounds
+            why = str(error.message.pieces[0]).rstrip(".")
             raise AttributeError(
                 f"{type(self).__name__} has no {name}, because {why}: importance(X, y) says what "
                 "each feature is worth."

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa._errors import InputError, Option
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
@@ -927,9 +928,11 @@ def _posed_by_refits(
         cv = TargetAggregator().cv  # lists of rows may be of others
     splits = check.read_cut_folds(fewer_folds(cv), sample, series.values[:, -1].T, None)
     if splits is None:
-        raise ValueError(
+        raise InputError(
             f"{sample.n_samples} rows are too few to judge merges by models without a fold: give "
-            "more, or judge by TargetAggregator(regressor=LinearRegression())."
+            "more, or judge by ",
+            check.BY_LEAST_SQUARES,
+            ".",
         )
     known = judge, series, rule, splits, (aggregate,), None
     fits = OwnTold.of(*known, chooses=False).both.fits(rule, aggregate)
@@ -950,14 +953,14 @@ def _group_rows_by_refits(
     return _posed_by_refits(*known).wished(fitted.max_loss_)[1].partition
 
 
-def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
+def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[Option, Option]:
     """What folds were to choose, and what is used without them."""
     chosen = {}
     if limit is None:
-        chosen["max_loss='auto'"] = f"max_loss={PREFERRED:g}"
+        chosen[Option("max_loss", "auto")] = Option("max_loss", PREFERRED)
     if len(aggregates) > 1:
-        chosen["aggregate='auto'"] = f"aggregate={aggregates[0]!r}"
-    return chosen or {"the shrinkage of head='levels'": "all that was found of it"}
+        chosen[Option("aggregate", "auto")] = Option("aggregate", aggregates[0])
+    return chosen
 
 
 def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArray]:

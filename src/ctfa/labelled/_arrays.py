@@ -16,6 +16,7 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import compute, is_dask
+from ctfa._errors import InputError, Option
 from ctfa.core.libraries import need
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled import _doubts as doubts
@@ -301,7 +302,8 @@ def _kept_tasks(
 ) -> tuple[IntArray, list[str]]:
     """Tasks with a target and a feature; the others are masked, or refused."""
     if masked not in MASKED:
-        raise ValueError(f"masked={masked!r} is not known: use one of {', '.join(MASKED)}.")
+        known = ", ".join(MASKED)
+        raise InputError(Option("masked", masked), f" is not known: use one of {known}.")
     empty = facts.missing == facts.n_rows
     lacking = np.zeros(empty.size, dtype=bool)
     if not plan.is_shared:
@@ -318,16 +320,19 @@ def _kept_tasks(
     if lost.size and not leave:
         named = listed([everything.names[i] for i in lost.tolist()], 3)
         column = plan.target if empty[lost[0]] else "every feature"
-        raise ValueError(
+        raise InputError(
             f"{several(lost.size, what)} without a single value: {named} ({column} is NaN in every "
-            "row). Leave them out with masked='leave' (they stay in the results as missing), or "
-            "drop them."
+            "row). Leave them out with ",
+            Option("masked", "leave"),
+            " (they stay in the results as missing), or drop them.",
         )
     if constant.any() and not leave:
         named = listed([everything.names[i] for i in np.flatnonzero(constant).tolist()], 3)
-        raise ValueError(
+        raise InputError(
             f"{plan.target} never changes in {several(int(constant.sum()), what)}: {named}. There "
-            "is nothing to predict: leave them out with masked='leave', or drop them."
+            "is nothing to predict: leave them out with ",
+            Option("masked", "leave"),
+            ", or drop them.",
         )
     notes = []
     if lost.size:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ctfa._errors import InputError, Option
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._matching import keys, keys_like, nearest_of, positions_of, some
@@ -400,9 +401,10 @@ def area_weights(tasks: Tasks, geometry: Geometry | None) -> FloatArray:
         return np.asarray(geometry.areas())
     positions = tasks.positions()
     if positions is None or not tasks.is_geographic:
-        raise ValueError(
-            "weights='area' needs outlines, or coordinates of latitude and longitude: give "
-            "polygons, or the weights themselves."
+        raise InputError(
+            Option("weights", "area"),
+            " needs outlines, or coordinates of latitude and longitude: give polygons, or the "
+            "weights themselves.",
         )
     return np.asarray(np.cos(np.radians(positions[:, 1])))
 

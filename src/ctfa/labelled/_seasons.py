@@ -22,6 +22,7 @@ from ctfa._calendar import (
     part_of,
     step_of,
 )
+from ctfa._errors import InputError, Option
 from ctfa.core.confounds import held_out_share
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.zeros import CLIMATOLOGY, OF_TRAINING, Zeros
@@ -75,8 +76,9 @@ class Seasons:
     def of(cls, anomalies: Any, detrend: Any, samples: Any) -> Seasons | None:
         """Read what is asked for; None where nothing is."""
         if anomalies is not None and anomalies not in PARTS:
-            raise ValueError(
-                f"anomalies={anomalies!r} is not known: use one of {', '.join(PARTS)}, or None."
+            raise InputError(
+                Option("anomalies", anomalies),
+                f" is not known: use one of {', '.join(PARTS)}, or None.",
             )
         if not isinstance(detrend, bool):
             raise ValueError(f"detrend={detrend!r}: use True or False.")
@@ -403,10 +405,10 @@ def _of_dates(ask: Callable[[Any, str], FloatArray], samples: Any, part: str) ->
     try:
         return ask(index_of(samples), part)
     except (AttributeError, TypeError) as error:
-        raise ValueError(
-            f"anomalies={part!r} need dates along {samples.name!r}, which holds "
-            f"{kind(samples.dtype)}: decode the times (xarray.decode_cf, pandas.to_datetime), or "
-            "leave anomalies out."
+        raise InputError(
+            Option("anomalies", part),
+            f" need dates along {samples.name!r}, which holds {kind(samples.dtype)}: decode the "
+            "times (xarray.decode_cf, pandas.to_datetime), or leave anomalies out.",
         ) from error
 
 

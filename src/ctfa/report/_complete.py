@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ctfa import _validation as check
 from ctfa._collections import Wanted
+from ctfa._errors import InputError, Option
 from ctfa.core import progress
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import SCANS
@@ -136,8 +137,9 @@ class Judging(NamedTuple):
         """Blocks of consecutive rows; None where others are asked for."""
         is_auto = isinstance(held_out, str)
         if is_auto and held_out != "auto":
-            raise ValueError(
-                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, or None."
+            raise InputError(
+                Option("held_out", held_out),
+                " is not known: use 'auto', a number of blocks, or None.",
             )
         is_number = isinstance(held_out, int) and not isinstance(held_out, bool)
         if not (is_auto or is_number) or any(not isinstance(want.cv, int) for want in wanted):
@@ -269,25 +271,24 @@ def choose_splits(
     n_rows, n_targets = values.shape
     if isinstance(held_out, str):
         if held_out != "auto":
-            raise ValueError(
-                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, a splitter "
-                "or None."
+            raise InputError(
+                Option("held_out", held_out),
+                " is not known: use 'auto', a number of blocks, a splitter or None.",
             )
         least = BLOCKS if n_targets > MANY else 2 * BLOCKS
         if n_rows < least:
-            raise ValueError(
+            raise InputError(
                 f"there are {n_rows} rows, too few to hold some of them out and judge the fit by "
-                f"them: {least} or more are needed, or none held out (held_out=None)."
+                f"them: {least} or more are needed, or none held out (",
+                Option("held_out", None),
+                ").",
             )
         if n_targets > MANY:
             rows = np.arange(n_rows)
             start = n_rows - n_rows // BLOCKS
             return [(rows[:start], rows[start:])], LAST_BLOCK
         held_out = BLOCKS
-    try:
-        splits = check.read_folds(held_out, sample, values)
-    except ValueError as error:
-        raise ValueError(str(error).replace("cv=", "held_out=", 1)) from error
+    splits = check.read_folds(held_out, sample, values, option="held_out")
     if isinstance(held_out, int):
         return splits, IN_BLOCKS.format(held_out)
     if isinstance(held_out, check.BlockedKFold):
