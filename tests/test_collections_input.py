@@ -277,7 +277,7 @@ def test_dates_and_text_are_no_numbers():
         with pytest.raises(ValueError, match="X contains dates or durations"):
             CTFARegressor().fit(dates, *lazily(Y))
     text = np.full(X.shape, "high")
-    with pytest.raises(ValueError, match=r"X holds something that is not a number \(could not"):
+    with pytest.raises(ValueError, match=r"X cannot be used \(could not"):
         CTFARegressor().fit(*lazily(text, Y))
     as_text = CTFARegressor().fit(*lazily(X.astype(object), Y))  # as in memory
     assert as_text.partition_ == CTFARegressor().fit(X, Y).partition_
@@ -288,7 +288,7 @@ def test_dates_and_text_are_no_numbers():
     [
         (-1.0, r"negative values \(smallest -1\)"),
         (np.ones((200, 1)), r"sample_weight has shape \(200, 1\)"),
-        (["heavy"] * 200, "sample_weight holds something that is not a number"),
+        (["heavy"] * 200, "sample_weight cannot be used"),
         (np.ma.masked_greater(np.arange(200.0), 150), "49 masked values"),
         (np.ones(199), "X has 200 rows and sample_weight has 199"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ctfa._errors import InputError
-from ctfa._validation.numbers import first_of, read_numbers, require_plain_numbers
+from ctfa._validation.numbers import first_of, read_numbers
 from ctfa.core.types import BoolArray, FloatArray
 
 
@@ -16,14 +16,13 @@ def read_confounds(confounds: Any, n_samples: int) -> FloatArray | None:
     """Columns of confounds as finite numbers ``(n_samples, p)``; None without one."""
     if confounds is None:
         return None
-    require_plain_numbers(
+    columns = read_numbers(
         confounds,
         "confounds",
+        "pass seasons as indicators or harmonics, and time as a number",
         dates="such as the year for a trend and an indicator for each month",
         rounded="count time from a later start",
     )
-    advice = "pass seasons as indicators or harmonics, and time as a number"
-    columns = read_numbers(confounds, "confounds", advice)
     if columns.ndim == 1:
         columns = columns[:, None]
     if columns.ndim != 2 or columns.shape[0] != n_samples:

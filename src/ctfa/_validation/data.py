@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from sklearn.utils.validation import check_array, column_or_1d, validate_data
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
 
 from ctfa._errors import InputError, Message, Option
 from ctfa._threads import one_thread
@@ -18,10 +19,9 @@ from ctfa._validation.numbers import (
     FILL,
     LARGEST,
     SMALLEST,
-    explained,
     read_numbers,
     refuse_gaps,
-    require_plain_numbers,
+    require_table,
     warn,
     warn_of_fills,
 )
@@ -153,26 +153,13 @@ def read_inputs(
     With ``gaps`` NaN is a missing value; otherwise it is refused. ``n_least`` rows are needed on
     reset.
     """
-    is_plain = type(X) is np.ndarray and X.dtype == np.float64
-    if not is_plain:
-        require_plain_numbers(X, "X")
-    if reset and is_plain and X.ndim == 2 and min(X.shape) > 1:
-        # What scikit-learn would conclude, without its search for the kind of container.
-        values: FloatArray = X
-        estimator.n_features_in_ = values.shape[1]
-        vars(estimator).pop("feature_names_in_", None)
+    values = read_numbers(X, "X")
+    laid_out = hasattr(estimator, "layout")
+    require_table(values, "X", n_least if reset else 1, laid_out=laid_out)
+    if reset and type(X) is np.ndarray:
+        tell_input_names(estimator, values.shape[1], None)
     else:
-        try:
-            values = validate_data(
-                estimator,
-                X,
-                reset=reset,
-                dtype=np.float64,
-                ensure_all_finite=False,
-                ensure_min_samples=n_least if reset else 1,
-            )
-        except (TypeError, ValueError) as error:
-            raise explained(error, "X", X, has_layout=hasattr(estimator, "layout")) from error
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
     names = vars(estimator).get("feature_names_in_")
     refuse_gaps(values, "X", names, gaps=gaps, advice=advice)
     if reset:
@@ -226,24 +213,13 @@ def read_targets(
 
     With ``gaps`` NaN is a missing value; otherwise it is refused.
     """
-    library, labels = None, None
-    is_plain = type(Y) is np.ndarray and Y.dtype == np.float64
-    if not is_plain:
-        require_given(Y, what)
-        require_plain_numbers(Y, what)
-        library, labels = container_of(Y)
-    if is_plain and Y.size and Y.ndim in (1, 2):
-        values: FloatArray = Y
-    else:
-        try:
-            values = check_array(
-                Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name=what
-            )
-        except (TypeError, ValueError) as error:
-            raise explained(error, what) from error
+    require_given(Y, what)
+    library, labels = container_of(Y)
+    values = read_numbers(Y, what)
     is_vector = values.ndim == 1
     if is_vector:
         values = values.reshape(-1, 1)
+    require_table(values, what)
     require_same_rows(values.shape[0], n_samples, what)
     targets = name_targets(values, labels, library, is_vector=is_vector, what=what)
     refuse_gaps(values, what, targets.names, gaps=gaps)
@@ -265,16 +241,14 @@ def name_targets(
 
 def read_vector(y: Any, sample: Sample) -> FloatArray:
     """One target as a float64 vector of finite numbers, of the rows used."""
-    require_given(y, "y")
-    require_plain_numbers(y, "y")
-    try:
-        vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
-    except (TypeError, ValueError) as error:
-        raise explained(error, "y") from error
-    require_same_rows(vector.size, sample.n_given, "y")
-    refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
-    warn_of_fills(vector.reshape(-1, 1), "y", ["y"])
-    return vector if sample.used is None else vector[sample.used]
+    targets = read_targets(y, sample.n_given, used=sample.used)
+    require_one_target(targets.values.shape[1])
+    if not targets.is_vector:
+        warn(
+            "A column-vector y was passed when a 1d array was expected: pass y.ravel().",
+            category=DataConversionWarning,
+        )
+    return targets.values[:, 0]
 
 
 def require_one_target(n_targets: int) -> None:
@@ -290,7 +264,6 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
     """Weights of the rows as they were given, or None where there are none."""
     if sample_weight is None:
         return None
-    require_plain_numbers(sample_weight, "sample_weight")
     weights = read_numbers(sample_weight, "sample_weight", "pass one number for each row of X")
     if weights.ndim == 0 and n_samples is not None:
         weights = np.full(n_samples, float(weights))
@@ -422,7 +395,6 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
     """Targets with a weight for each, of mean one; None where all are equal."""
     if target_weight is None:
         return targets
-    require_plain_numbers(target_weight, "target_weight")
     n_targets = targets.values.shape[1]
     advice = "pass one number for each target, such as the area it stands for"
     weights = read_numbers(target_weight, "target_weight", advice)

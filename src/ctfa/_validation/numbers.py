@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from sklearn.utils.validation import check_array
 
 from ctfa._errors import InputError, Message, Option
 from ctfa._validation.containers import container_of
@@ -26,20 +26,6 @@ LARGEST, SMALLEST = 1e70, 1e-70
 EXACT = 2**53
 #: Kinds of dates and durations that a table of objects may hold.
 DATES = (date, timedelta, np.datetime64, np.timedelta64)
-#: Parts of scikit-learn's messages about the form of data, and what they leave out: what to do.
-ADVICE = {
-    "could not convert string": "encode or drop columns that are not numbers",
-    "Cannot cast": "encode or drop columns that are not numbers",
-    "must be a string or a real number": "pass an array or data frame of numbers",
-    "at least one array or dtype": "pass at least one column",
-    "setting an array element with a sequence": "pass a table of numbers, collected and complete",
-    "inhomogeneous": "pass rows of equal length",
-    "sample(s)": "pass more rows",
-    "feature(s)": "pass at least one column",
-    "should be a 1d array": "pass one target, or use CTFARegressor for several",
-}
-#: What it says of too few rows: how many there are, and how many are needed.
-TOO_FEW = re.compile(r"Found array with (\d+) sample\(s\).* minimum of (\d+) is required")
 #: Modules whose lines are not the user's.
 INSIDE = ("ctfa.", "sklearn.", "joblib.")
 
@@ -50,35 +36,6 @@ def warn(*pieces: str | Option, category: type[Warning] = RuntimeWarning) -> Non
     while frame is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, level = frame.f_back, level + 1
     warnings.warn(Message(*pieces), category, stacklevel=level)
-
-
-def explained(
-    error: TypeError | ValueError,
-    what: str,
-    data: Any = None,
-    *,
-    has_layout: bool = False,
-) -> TypeError | ValueError:
-    """An error of scikit-learn about data, with what to do."""
-    kind = TypeError if isinstance(error, TypeError) else ValueError
-    message = str(error)
-    if message.startswith("Expected 2D array"):
-        first_words = message.partition(":")[0]  # without the numbers that follow
-        return kind(f"{first_words}: {what} has shape {np.shape(data)}. {reshape(what)}")
-    if has_layout and "dim 3" in message:
-        return kind(
-            f"{what} has shape {np.shape(data)}, and a table is needed: X, layout = "
-            "ctfa.multi_input_layout(X) makes one of (n_samples, n_targets, n_slots), and the "
-            "layout that goes with it."
-        )
-    few = TOO_FEW.match(message)
-    if few is not None:
-        rows = f"{few[1]} row{'' if few[1] == '1' else 's'} (n_samples={few[1]})"
-        return kind(f"{what} has {rows}, and {few[2]} or more are needed: pass more rows.")
-    for clue, advice in ADVICE.items():
-        if clue in message:
-            return kind(f"{what} cannot be used ({message.rstrip('.')}): {advice}.")
-    return kind(message)
 
 
 def reshape(what: str) -> str:
@@ -101,15 +58,66 @@ def first_of(found: IntArray, names: Sequence[str]) -> str:
 
 
 def read_numbers(
-    data: Any, what: str, advice: str = "encode or drop columns that are not numbers"
+    data: Any,
+    what: str,
+    advice: str = "encode or drop columns that are not numbers, and pass rows of equal length",
+    *,
+    dates: str = "such as the year, the month or the hours since a start",
+    rounded: str = ROUNDED,
 ) -> FloatArray:
-    """Objects or text as float64."""
+    """Data in memory as float64, of any shape; what would become other numbers is refused."""
+    if type(data) is np.ndarray and data.dtype == np.float64:
+        return data
+    require_plain_numbers(data, what, dates=dates, rounded=rounded)
     try:
-        return np.asarray(data, dtype=np.float64)
+        numbers: FloatArray = check_array(
+            data,
+            dtype=np.float64,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+        )
     except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"{what} cannot be used ({str(error).rstrip('.')}): {advice}.") from error
+    return numbers
+
+
+def require_table(
+    values: FloatArray, what: str, n_least: int = 1, *, laid_out: bool = False
+) -> None:
+    """Refuse arrays that are not a table of some rows and columns.
+
+    ``laid_out``: whether whoever asks has a layout, which makes a table of three dimensions.
+    """
+    shape = values.shape
+    if len(shape) < 2:
+        given = f"{len(shape)}D" if shape else "scalar"
+        # The first words are scikit-learn's, which its users may look for.
         raise InputError(
-            f"{what} holds something that is not a number ({error}): {advice}."
-        ) from error
+            f"Expected 2D array, got {given} array instead: {what} has shape {shape}. "
+            f"{reshape(what)}"
+        )
+    if len(shape) > 2:
+        advice = "stack the other dimensions, or use ctfa.labelled.fit"
+        if laid_out:
+            advice = (
+                "X, layout = ctfa.multi_input_layout(X) makes one of (n_samples, n_targets, "
+                "n_slots), and the layout that goes with it"
+            )
+        raise InputError(
+            f"{what} has shape {shape} (dim {len(shape)}), and a table is needed: {advice}."
+        )
+    if shape[0] < n_least:
+        rows = f"{shape[0]} row{'' if shape[0] == 1 else 's'} (n_samples={shape[0]})"
+        raise InputError(f"{what} has {rows}, and {n_least} or more are needed: pass more rows.")
+    if not shape[1]:
+        raise InputError(
+            f"{what} cannot be used (0 feature(s) (shape={shape}) while a minimum of 1 is "
+            "required): pass at least one column."
+        )
 
 
 def refuse_number(
@@ -191,6 +199,7 @@ def require_plain_numbers(
     whatever unit they have; whole numbers beyond 2^53 for the nearest ones that float64 knows.
     """
     refuse_mask(data, what)
+    refuse_complex(getattr(data, "dtype", None), what)
     if holds_dates(data):
         raise InputError(
             f"{what} contains dates or durations: turn them into numbers first, {dates}."
@@ -202,6 +211,11 @@ def refuse_kind(kind: Any, what: str) -> None:
     """Refuse an array of dates, or of numbers of two parts, by its dtype."""
     if getattr(kind, "kind", "") in ("m", "M"):
         require_plain_numbers(np.empty(0, dtype=kind), what)
+    refuse_complex(kind, what)
+
+
+def refuse_complex(kind: Any, what: str) -> None:
+    """Refuse numbers of two parts, by their dtype."""
     if "complex" in str(kind):
         raise InputError(
             f"{what} holds numbers of {kind}. Complex data not supported: pass the real and the "
