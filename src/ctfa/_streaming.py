@@ -21,9 +21,8 @@ from ctfa._collections import (
     Classes,
     Collection,
     Rows,
+    StandIns,
     Sums,
-    TaskCollection,
-    TaskSample,
     Wanted,
     apart,
     is_collection,
@@ -33,7 +32,6 @@ from ctfa._collections import (
     require_room_for_sums,
     require_some_rows,
     stand_in,
-    stand_in_tasks,
     to_numpy,
 )
 from ctfa._errors import InputError
@@ -41,7 +39,6 @@ from ctfa._threads import one_thread
 from ctfa.core.moments import Summary
 from ctfa.core.types import IntArray
 
-NO_ROWS = "it has no rows that count: leave it out."
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
 #: What a piece may be.
 PIECES = (
@@ -93,25 +90,11 @@ class RunningSums:
         """Rows that count."""
         return sum(summary.n_samples for summary in self.classes.values())
 
-    def plus(self, data: Collection, targets: check.Targets) -> RunningSums:
+    def plus(self, data: Collection) -> RunningSums:
         """With the rows of one more piece."""
         classes, keys, next_fold = self._deal(data)
-        sums = data.sum_by(classes)
-        data.refuse(sums)
-        for what, kind, names, first in (
-            ("X", "column", data.input_names, sums.trouble[1]),
-            ("y", "target", targets.names, sums.trouble[2]),
-        ):
-            if first is not None:
-                raise InputError(
-                    f"{what} contains missing values (first at row {first.row}, {kind} "
-                    f"{check.column_name(first.column, names)}), and sums over the rows of one "
-                    "target say nothing of another's: fill the gaps, drop those rows, or use fit "
-                    "on all rows."
-                )
-        if not sums.n_samples:
-            raise InputError(NO_ROWS)
-        more = {int(keys[at]): part for at, part in sums.classes.items() if part.n_samples}
+        sums = _sums_of_piece(data, classes)
+        more = {int(keys[at]): part for at, part in sums.classes.items()}
         return replace(self, classes=joined(self.classes, more), next_fold=next_fold)
 
     def _deal(self, data: Collection) -> tuple[Classes, IntArray, tuple[int, ...]]:
@@ -140,17 +123,14 @@ class RunningSums:
         n_keys = int(np.prod(list(self.folds.values())))
         return Classes(n_given, None, ids, {}), np.arange(n_keys), tuple(following)
 
-    def stand_in(
-        self, together: Sequence[IntArray] | None = None
-    ) -> tuple[check.Sample, check.Targets]:
+    def stand_in(self, together: Sequence[IntArray] | None = None) -> StandIns:
         """Rows that stand in for all that came, with their folds.
 
         ``together`` are the inputs of each fit, where these are not all.
         """
         require_some_rows(self.n_rows)
-        classes = Classes(None, None, None, self._roles())
-        sums = Sums(self.n_rows, dict(self.classes), ())
-        return stand_in(sums, classes, self.widths, self.targets, weighed=True, together=together)
+        classes, known = Classes(None, None, None, self._roles()), (self.widths, self.targets)
+        return stand_in(self.classes, classes, *known, weighed=True, together=together)
 
     def _roles(self) -> dict[str, IntArray]:
         """Role of every class in every fold; folds of less than two rows are joined."""
@@ -206,11 +186,19 @@ class TaskSums:
         """How many folds, by what they are for."""
         return {"limit": self.n_dealt} if self.n_dealt else {}
 
-    def plus(self, data: TaskCollection) -> TaskSums:
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """Columns of the confounds, of the inputs and of the targets."""
+        return 0, self.n_columns - 1, 1
+
+    @property
+    def targets(self) -> check.Targets:
+        """The target, which has no name; no values."""
+        return check.name_targets(np.empty((0, 1)), None, None, is_vector=True)
+
+    def plus(self, data: Collection) -> TaskSums:
         """With the rows of one more piece."""
-        sums = data.sums(self.n_dealt, self.arrived)
-        if not sums.n_samples:
-            raise InputError(NO_ROWS)
+        sums = _sums_of_piece(data, Classes.one(n_dealt=self.n_dealt), self.arrived)
         classes = joined(self.classes, sums.classes)
         n_summed = sum(summary.rows is None for summary in classes.values())
         require_room_for_sums(self.n_columns, n_summed)
@@ -220,10 +208,30 @@ class TaskSums:
                 arrived[task] = arrived.get(task, 0) + summary.n_samples
         return replace(self, classes=classes, arrived=arrived)
 
-    def stand_in(self) -> TaskSample:
+    def stand_in(self, together: Sequence[IntArray] | None = None) -> StandIns:
         """Rows that stand in for all that came, with their tasks and folds."""
         require_some_rows(self.n_rows)
-        return stand_in_tasks(self.classes, Classes.one(), self.n_dealt, weighed=True)
+        classes, known = Classes.one(n_dealt=self.n_dealt), (self.widths, self.targets)
+        return stand_in(self.classes, classes, *known, weighed=True)
+
+
+def _sums_of_piece(
+    data: Collection, classes: Classes, arrived: Mapping[Any, int] | None = None
+) -> Sums:
+    """Sums of the rows of one more piece; refused where some are missing."""
+    sums = data.sum_by(classes, arrived)
+    data.refuse(sums)
+    named = (("X", "column", data.input_names), ("y", "target", data.targets_like.names))
+    for (what, kind, names), first in zip(named, sums.trouble[1:], strict=True):
+        if first is not None:
+            raise InputError(
+                f"{what} contains missing values (first at row {first.row}, {kind} "
+                f"{check.column_name(first.column, names)}), and sums over the rows of one target "
+                "say nothing of another's: fill the gaps, drop those rows, or use fit on all rows."
+            )
+    if not sums.n_samples:
+        raise InputError("it has no rows that count: leave it out.")
+    return sums
 
 
 class going_on:  # a decorator
@@ -245,11 +253,12 @@ class Streaming:
     """Sums of rows that are added, and a solution found from all of them.
 
     An estimator says what it asks of its rows (``_asks_of_stream``) and how it is fitted to rows
-    that stand in for them (``_fit_stand_ins``).
+    that stand in for them (``_fit_stand_ins``; ``_fit_read`` for tasks with their own rows).
     """
 
     _arguments: tuple[str, ...]  # of partial_fit, those of a tuple up to the weights
     _sums: Any  # RunningSums, or TaskSums; None after fit, which keeps nothing
+    _column: Any = None  # of the inputs, which holds the ids of the tasks
     _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
 
@@ -258,6 +267,9 @@ class Streaming:
         raise NotImplementedError
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        raise NotImplementedError
+
+    def _fit_read(self, sample: Any, target: Any, known: Any, groups: Any) -> Any:
         raise NotImplementedError
 
     def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray] | None:
@@ -311,35 +323,59 @@ class Streaming:
         together = self._fitted_together(self._sums.widths)
         n_columns = sum(self._sums.widths)
         with one_thread((n_columns, n_columns)):
-            rows = self._sums.stand_in(together)
-        self._fit_stand_ins(*rows)
+            sample, targets, tasks = self._sums.stand_in(together)
+        if tasks is None:
+            self._fit_stand_ins(sample, targets)
+        else:
+            self._fit_read(sample, targets.values[:, 0], tasks, None)
 
     def _take(self, piece: Piece) -> None:
         """Add the rows of a piece to the sums."""
-        known: RunningSums | None = getattr(self, "_sums", None)
+        known: RunningSums | TaskSums | None = getattr(self, "_sums", None)
         data, targets = self._read_piece(piece, reset=known is None)
         folds = _folds_of(self._asks_of_stream(data.widths[2]), known)
-        if known is None:
+        if data.ids is not None:
+            known = known or TaskSums(sum(data.widths), folds.get("limit", 0), {})
+        elif known is None:
             targets = check.read_target_weight(piece.target_weight, targets)
             known = RunningSums.begin(data.widths, targets, folds)
-        _require_same_piece(data, targets, piece.target_weight, known)
-        self._sums = known.plus(data, targets)
+        else:
+            _require_same_piece(data, targets, piece.target_weight, known)
+        self._sums = known.plus(data)
 
     def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
         """Tables of a piece with the same features as all others, and what its targets are."""
-        X, y, sample_weight, confounds, *_ = piece
+        X, y, sample_weight, confounds, _, ids = piece
+        has_tasks = "tasks" in self._arguments
+        if has_tasks:
+            tasks = self._column if ids is None else ids
+            if reset or check.is_column(tasks):
+                self._column = tasks if check.is_column(tasks) else None
+            X, ids = apart(X, tasks)
+            if ids is None:
+                check.read_ids(ids, None)
+            if not reset:
+                check.require_not_one_id(X, tasks, self.n_features_in_)
+            if not is_lazy(X, y, ids, sample_weight):
+                X, y, ids, sample_weight = map(to_numpy, (X, y, ids, sample_weight))
         check.require_given(y, "y")
-        if is_collection(X, y, sample_weight, confounds):
-            data = Collection.of(X, y, sample_weight, confounds, gaps=self._input_gaps)
+        given = Rows(X, y, sample_weight, confounds, ids)
+        if is_collection(*given):
+            data = Collection.of(*given, gaps=self._input_gaps)
             _read_columns(self, data, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
-        targets = check.read_targets(y, n_rows, gaps=True)
+        if has_tasks:
+            ids = check.as_ids(check.read_ids(ids, n_rows))
+            values = check.read_vector(y, check.Sample(inputs, None, None))[:, None]
+            targets = check.name_targets(values, None, None, is_vector=True)
+        else:
+            targets = check.read_targets(y, n_rows, gaps=True)
         weights = check.read_weights(sample_weight, n_rows)
         tables = (check.read_confounds(confounds, n_rows), inputs, targets.values)
-        given = Rows(X, y, sample_weight, confounds)
-        return Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps), targets
+        kept = Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps, ids=ids)
+        return kept, targets
 
 
 def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
@@ -404,7 +440,7 @@ def _read_columns(estimator: Any, data: Collection, *, reset: bool) -> None:
 
 
 def _require_same_piece(
-    data: Collection, targets: check.Targets, target_weight: Any, known: RunningSums
+    data: Collection, targets: check.Targets, target_weight: Any, known: RunningSums | TaskSums
 ) -> None:
     """Refuse other targets, weights of these, or other confounds than those of the first rows."""
     seen = known.targets
@@ -514,17 +550,9 @@ class StreamingTargets(Streaming):
 
 
 class StreamingTasks(Streaming):
-    """Sums by task of rows that are added, and a solution found from all of them.
-
-    An estimator says what it asks of its rows (``_asks_of_stream``) and how it is fitted to rows
-    that stand in for them (``_fit_read``).
-    """
+    """Estimators of tasks with rows of their own that take these piece by piece."""
 
     _arguments = ("X", "y", "tasks", "sample_weight")
-    _column: Any
-
-    def _fit_read(self, sample: Any, target: Any, known: Any, groups: Any) -> Any:
-        raise NotImplementedError
 
     @going_on
     def partial_fit(
@@ -573,41 +601,3 @@ class StreamingTasks(Streaming):
         array([0, 0, 1])
         """
         return self._stream(Piece(X, y, sample_weight, tasks=tasks))
-
-    def _solve(self) -> None:
-        with one_thread():
-            sample, target, known = self._sums.stand_in()
-        self._fit_read(sample, target, known, None)
-
-    def _take(self, piece: Piece) -> None:
-        known: TaskSums | None = getattr(self, "_sums", None)
-        data = self._read_rows(piece, reset=known is None)
-        folds = _folds_of(self._asks_of_stream(), known)
-        if known is None:
-            known = TaskSums(sum(data.data.widths), folds.get("limit", 0), {})
-        self._sums = known.plus(data)
-
-    def _read_rows(self, piece: Piece, *, reset: bool) -> TaskCollection:
-        """Rows of a piece with the same features as all others, and whose they are."""
-        X, y, sample_weight = piece.X, piece.y, piece.sample_weight
-        tasks = getattr(self, "_column", None) if piece.tasks is None else piece.tasks
-        if reset or check.is_column(tasks):
-            self._column = tasks if check.is_column(tasks) else None
-        check.require_given(y, "y")
-        features, ids = apart(X, tasks)
-        if ids is None:
-            check.read_ids(ids, None)
-        if not reset:
-            check.require_not_one_id(features, tasks, self.n_features_in_)
-        if is_lazy(features, y, ids, sample_weight):
-            lazy = TaskCollection.of(features, y, ids, sample_weight)
-            _read_columns(self, lazy.data, reset=reset)
-            return lazy
-        features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
-        inputs = check.read_inputs(self, features, reset=reset, n_least=1)
-        target = check.read_vector(y, check.Sample(inputs, None, None))
-        weights = check.read_weights(sample_weight, inputs.shape[0])
-        listed = check.as_ids(check.read_ids(ids, inputs.shape[0]))
-        given = Rows(features, y, sample_weight, None)
-        data = Collection((None, inputs, target), weights, given, is_lazy=False)
-        return TaskCollection(data, listed)

@@ -11,5 +11,5 @@ from ctfa._collections._collection import *
 from ctfa._collections._dask import *
 from ctfa._collections._devices import *
 from ctfa._collections._folds import *
-from ctfa._collections._summing import *
+from ctfa._collections._sums import *
 from ctfa._collections._tasks import *

@@ -15,11 +15,12 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
-from ctfa._collections._folds import Classes, Wanted
-from ctfa._collections._summing import Digits, Sums, sum_up
+from ctfa._collections._folds import Classes, Wanted, is_number
+from ctfa._collections._sums import Digits, Sums, joined, sum_up
+from ctfa._collections._tasks import arrivals_of, parts_of_tasks, read_ids, splits_of
 from ctfa._errors import InputError, Option
 from ctfa._threads import one_thread
-from ctfa.core.moments import Summary, stacked
+from ctfa.core.moments import Moments, Summary, add_up, stacked
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Bytes of rows that are gathered into memory for what sums cannot answer.
@@ -65,19 +66,25 @@ class Rows(NamedTuple):
 
     X: Any
     Y: Any
-    sample_weight: Any
-    confounds: Any
+    sample_weight: Any = None
+    confounds: Any = None
+    ids: Any = None
+
+
+#: Rows that stand in for others, with their targets, and whose they are where that differs.
+StandIns = tuple[check.Sample, check.Targets, check.Tasks | None]
 
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Tables of a fit in chunks of the same rows, or on a device."""
+    """Tables of a fit in chunks of the same rows, or on a device; perhaps the task of every row."""
 
     tables: tuple[Any, ...]  # confounds or None, inputs, targets
     weights: Any
     given: Rows  # as they came
     is_lazy: bool  # Dask's, in chunks
     gaps: bool = False  # whether inputs may be missing, too
+    ids: Any = None  # of the tasks, where each has rows of its own
 
     @classmethod
     def of(
@@ -86,30 +93,33 @@ class Collection:
         Y: Any,
         sample_weight: Any = None,
         confounds: Any = None,
+        ids: Any = None,
         *,
         gaps: bool = False,
     ) -> Collection:
         """Put tables in the same chunks; with ``gaps`` inputs may be missing as targets may."""
         check.require_given(Y, "y")
-        given = Rows(X, Y, sample_weight, confounds)
-        named = (confounds, X, Y)
-        names = ("confounds", "X", "y")
-        tables = tuple(map(read_table, named, names))
-        _require_columns(dict(zip(names, tables, strict=True)))
-        for data, name in zip(named, names, strict=True):
+        given = Rows(X, Y, sample_weight, confounds, ids)
+        named = {"confounds": confounds, "X": X, "y": Y}
+        tables = {name: read_table(data, name) for name, data in named.items()}
+        _require_columns(tables)
+        for name, data in named.items():
             for label, count in Counter(_names(data)).items():
                 if count > 1:
                     raise InputError(
                         f"Expected unique column names, and {label!r} is that of {count} columns "
                         f"of {name}: rename or drop all but one."
                     )
-        if not any(map(_dask.is_dask, (*named, sample_weight))):
-            n_rows = tables[1].shape[0]
-            for table, name in zip(tables, names, strict=True):
+        if ids is not None:
+            check.require_one_target(_width(tables["y"]))
+            tables["tasks"] = read_ids(ids)
+        if not any(map(_dask.is_dask, given)):
+            n_rows = tables["X"].shape[0]
+            for name, table in tables.items():
                 if table is not None:
                     check.require_same_rows(table.shape[0], n_rows, name)
             weights = check.read_weights(to_numpy(sample_weight), n_rows)
-            return cls(tables, weights, given, is_lazy=False, gaps=gaps)
+            return cls(tuple(tables.values())[:3], weights, given, is_lazy=False, gaps=gaps)
         weights = to_numpy(sample_weight)
         if _dask.is_dask(weights):
             weights = _dask.as_array(weights, "sample_weight")
@@ -121,60 +131,70 @@ class Collection:
                 "X, in one dimension."
             )
         each = None if weights is None or weights.ndim == 0 else weights  # one is that of all
-        placed, weights = _dask.aligned(tables, each, names)
-        return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
+        placed, weights = _dask.aligned(tuple(tables.values()), each, tuple(tables))
+        whose = None if ids is None else placed[3]
+        return cls(tuple(placed[:3]), weights, given, is_lazy=True, gaps=gaps, ids=whose)
 
-    def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
-        """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
-        require_room_for_sums(sum(self.widths), _n_classes(wanted))
+    def look(
+        self,
+        wanted: Sequence[Wanted] = (),
+        groups: Any = None,
+        beside: Callable[[int, Any], Any] | None = None,
+    ) -> tuple[Sums, Classes]:
+        """Sum up all rows by their classes, in one pass; the sums say what troubles them.
+
+        ``beside(first row, targets)`` makes something more of every chunk in that pass; its answers
+        are added in the order of the rows.
+        """
+        if self.ids is None:
+            require_room_for_sums(sum(self.widths), _n_classes(wanted))
         classes = self.classes(wanted, groups)
-        return self.sum_by(classes), classes
+        return self.sum_by(classes, beside=beside), classes
 
-    def look_beside(
-        self, wanted: Sequence[Wanted], more: Callable[[int, Any], Any]
-    ) -> tuple[Sums, Classes, Any]:
-        """The same with what ``more(first row, targets)`` makes of every chunk, in that pass.
+    def sum_by(
+        self,
+        classes: Classes,
+        arrived: Mapping[Any, int] | None = None,
+        beside: Callable[[int, Any], Any] | None = None,
+    ) -> Sums:
+        """Sum up all rows by classes that are known, and by their tasks where they have some.
 
-        Its answers are added in the order of the rows, of which there are some in every fold.
+        ``arrived`` are the rows of each task that came before, where they are dealt to folds: then
+        the tasks of the sums are in the order in which they came.
         """
-        require_room_for_sums(sum(self.widths), _n_classes(wanted))
-        classes = self.classes(wanted)
-        ask: Any = functools.partial(_sum_beside, more)
-        both: Any = self.added(ask, (*self.tables, self.weights), classes)
-        return both.sums, classes, both.more
-
-    def sum_by(self, classes: Classes) -> Sums:
-        """Sum up all rows by classes that are known; the sums say what troubles them."""
-        return self.added(_sum_chunk, (*self.tables, self.weights), classes)
-
-    def added(self, function: Callable[..., Sums], tables: Sequence[Any], classes: Classes) -> Sums:
-        """Sums that a function makes of every chunk, or of all rows where they are in memory.
-
-        It is called with the first row of the chunk and the classes of its rows, and its part of
-        each table.
-        """
+        ask: Any = functools.partial(_sum_chunk, beside)
+        came: Any = arrived if classes.n_dealt else None
         if self.is_lazy:
             told = _dask.classes_of_chunks(self.tables[1], classes)
-            sums: Sums = _dask.add_chunks(function, tables, told)
+            if classes.n_dealt:
+                known = self.ids, self.weights
+                came = _dask.in_turn(arrivals_of, known, told, arrived or {}, joined)
+            tables = (self.ids, came, *self.tables, self.weights)
+            sums: Sums = _dask.add_chunks(ask, tables, told)
         else:
             with one_thread(*(table.shape for table in self.tables if table is not None)):
-                sums = function((0, classes), *tables)
+                sums = ask((0, classes), self.ids, came, *self.tables, self.weights)
         if classes.n_rows is not None and sums.n_rows != classes.n_rows:
             raise RuntimeError(
                 f"X has {classes.n_rows} rows and {sums.n_rows} were read: a chunk did not hold "
                 "what the collection says, or changed meanwhile. Nothing was fitted; mend the "
                 "chunks' sizes."
             )
-        return sums
+        # Without classes of which no row counts.
+        counted = {key: part for key, part in sums.classes.items() if part.n_samples}
+        if self.ids is not None:
+            n_summed = sum(part.rows is None for part in counted.values())
+            require_room_for_sums(sum(self.widths), n_summed)
+        return replace(sums, classes=counted)
 
-    def read_or_gather(
+    def read(
         self,
         estimator: Any,
         wanted: Sequence[Wanted],
         groups: Any,
         needs_rows: str | None,
         together: Sequence[IntArray] | None = None,
-    ) -> tuple[check.Sample, check.Targets] | Rows:
+    ) -> StandIns | Rows:
         """Rows that stand in for all; all of them where options or the data need them.
 
         Data do where values are missing, where sums would be larger than the rows (short tables of
@@ -185,6 +205,7 @@ class Collection:
         n_columns = sum(self.widths)
         if (
             needs_rows is None
+            and self.ids is None
             and not self.has_room_for_sums(wanted)
             and self.n_rows <= n_columns
             and self.has_room_for(n_columns)
@@ -201,20 +222,25 @@ class Collection:
             else:
                 check.tell_input_names(estimator, self.widths[1], self.input_names)
                 return self.stand_in(sums, classes, together)
-        return self.gathered(needs_rows, "Use fewer rows")
+        instead = "Use fewer rows"
+        if self.ids is not None:
+            instead = "Use LinearRegression, Ridge, Lasso or ElasticNet and no folds for features"
+        return self.gathered(needs_rows, instead)
 
     def _is_better_by_rows(self, sums: Sums, together: Sequence[IntArray] | None) -> bool:
         """Whether rows can decide what sums have lost the digits of."""
-        if 8 * self.n_rows * sum(self.widths) > DOUBTS_LIMIT or not sums.are_moments:
+        if self.ids is not None or not sums.are_moments:
             return False
-        return Digits.of(sums.total, self.widths, together).are_doubtful
+        is_small = 8 * self.n_rows * sum(self.widths) <= DOUBTS_LIMIT
+        return is_small and Digits.of(sums.total, self.widths, together).are_doubtful
 
     def stand_in(
         self, sums: Sums, classes: Classes, together: Sequence[IntArray] | None = None
-    ) -> tuple[check.Sample, check.Targets]:
+    ) -> StandIns:
         """Rows that stand in for those summed up."""
-        like, weighed = self.targets_like, self.weights is not None
-        return stand_in(sums, classes, self.widths, like, weighed=weighed, together=together)
+        known = self.widths, self.targets_like
+        weighed = self.weights is not None
+        return stand_in(sums.classes, classes, *known, weighed=weighed, together=together)
 
     @property
     def widths(self) -> tuple[int, int, int]:
@@ -295,24 +321,32 @@ class Collection:
         return int(first.shape[0])
 
     def classes(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> Classes:
-        """Classes of the rows, which are counted where there are folds."""
+        """Classes of the rows, which are counted where there are folds.
+
+        A number of folds deals the rows of each task in their order, whatever their chunks.
+        """
+        n_dealt = 0
+        if self.ids is not None and wanted and is_number(wanted[0].cv) and groups is None:
+            n_dealt = check.read_fold_count(wanted[0].cv, int(wanted[0].cv))
+            wanted = ()
         if not self.is_lazy or self.weights is not None or wanted:
             n_rows: int | None = self.n_rows
         else:
             n_rows = int(self.tables[1].shape[0]) if _dask.is_counted(self.tables[1]) else None
         if n_rows is None or not wanted:
-            return Classes.one(n_rows)
+            return Classes.one(n_rows, n_dealt)
         require_some_rows(n_rows)
         return Classes.of(wanted, n_rows, self.used(), _labels(groups))
 
     def refuse(self, sums: Sums) -> None:
         """Refuse numbers that cannot be squared."""
-        names = (None, self.input_names, self.targets_like.names)
+        shared = self.ids is None
+        names = (None, self.input_names, self.targets_like.names if shared else None)
         whats = ("confounds", "X", "y")
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
-            may_lack = what == "y" or (what == "X" and self.gaps)
+            may_lack = (what == "y" and shared) or (what == "X" and self.gaps)
             if trouble is not None and not (may_lack and np.isnan(trouble.value)):
-                check.refuse_number(*trouble, what, labels, gaps=what == "y")
+                check.refuse_number(*trouble, what, labels, gaps=what == "y" and shared)
         if self._has_gaps(sums) or not sums.n_samples:
             return
         size = np.split(sums.magnitude, np.cumsum(self.widths)[:-1])
@@ -391,28 +425,53 @@ def _require_columns(tables: Mapping[str, Any]) -> None:
 
 
 def stand_in(
-    sums: Sums,
+    sums: Mapping[Any, Summary],
     classes: Classes,
     widths: tuple[int, int, int],
     targets: check.Targets,
     *,
     weighed: bool,
     together: Sequence[IntArray] | None = None,
-) -> tuple[check.Sample, check.Targets]:
-    """Sample and targets of the rows that stand in for those summed up; warns if digits are few.
+) -> StandIns:
+    """Rows that stand in for those summed up by class, or by task and class; warns if digits lack.
 
     That is asked of all inputs, or of those that are in fits ``together``.
     """
-    if sums.are_moments:
-        Digits.of(sums.total, widths, together).warn_if_doubtful()
-    numbers = np.array(sorted(sums.classes), dtype=np.intp)
-    parts = [sums.classes[number] for number in numbers.tolist()]
-    sample, values, of_row = stand_ins_of(parts, widths, weighed=weighed)
-    folds = classes.folds(numbers[of_row])
-    return replace(sample, folds=folds), targets._replace(values=values)
+    own = any(isinstance(key, tuple) for key in sums)
+    parts = {key if own else (None, key): part for key, part in sums.items()}
+    known = check.order_ids({task for task, _ in parts}) if own else [None]
+    position = {task: number for number, task in enumerate(known)}
+    keys = sorted(parts, key=lambda key: (position[key[0]], key[1]))
+    if own:
+        _warn_of_lost_slopes(parts)
+    elif any(part.rows is None for part in parts.values()):
+        total = add_up(part.moments for part in parts.values())
+        Digits.of(total, widths, together).warn_if_doubtful()
+    sample, values, of_row = _stand_ins_of([parts[key] for key in keys], widths, weighed=weighed)
+    task = np.array([position[key[0]] for key in keys], dtype=np.intp)[of_row]
+    number = np.array([key[1] for key in keys], dtype=np.intp)[of_row]
+    folds = classes.folds(number)
+    if classes.n_dealt:
+        check.read_fold_count(classes.n_dealt, int(np.bincount(task, sample.counts).max()))
+        folds = {"limit": splits_of(number)}
+    tasks = check.Tasks(known, task) if own else None
+    return replace(sample, folds=folds), targets._replace(values=values), tasks
 
 
-def stand_ins_of(
+def _warn_of_lost_slopes(parts: Mapping[Any, Summary]) -> None:
+    """Say when sums have lost digits of what inputs do within tasks."""
+    tasks: dict[Any, Moments] = {}
+    for (task, _), part in parts.items():
+        tasks = joined(tasks, {task: part.moments})
+    whole = add_up(list(tasks.values()))
+    n_inputs = whole.mean.size - 1
+    within = sum(task.cross for task in tasks.values())
+    if whole.n_samples > n_inputs + 1 + len(tasks):
+        moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
+        Digits(moments.weakest(np.arange(n_inputs)), 1.0, 0.0).warn_if_doubtful()
+
+
+def _stand_ins_of(
     parts: Sequence[Summary], widths: tuple[int, int, int], *, weighed: bool
 ) -> tuple[check.Sample, FloatArray, IntArray]:
     """Rows that stand in for those of each part: inputs, targets, and which part each is of."""
@@ -466,7 +525,7 @@ def few_rows(
         digits = Digits.of(sums.total, widths, None)
         if min(digits.inputs, digits.targets) <= CLEAR or digits.offset >= NEAR:
             return sample, targets
-        return stand_in(sums, classes, widths, targets, weighed=True)
+        return stand_in(sums.classes, classes, widths, targets, weighed=True)[:2]
 
 
 def _sums_of_many(
@@ -482,39 +541,31 @@ def _sums_of_many(
         here = slice(start, start + ROWS_AT_ONCE)
         rows = [None if table is None else table[here] for table in tables]
         told = start, classes.of_rows(start, len(sample.inputs[here]))
-        parts.append(_sum_chunk(told, *rows))
+        parts.append(_sum_chunk(None, told, None, None, *rows))
     return functools.reduce(add, parts)
 
 
-def _sum_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
-    """Sums of a chunk: of confounds, inputs, targets and weights."""
+def _sum_chunk(
+    beside: Callable[[int, Any], Any] | None,
+    told: tuple[int | None, Classes],
+    ids: Any,
+    arrived: Any,
+    *tables: Any,
+) -> Sums:
+    """Sums of a chunk: of confounds, inputs, targets and weights, and perhaps ids of tasks."""
     start, classes = told
-    parts = classes.parts(int(tables[1].shape[0]))
-    return sum_up(tables[:-1], tables[-1], start, parts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Both:
-    """Sums of rows, and something else of them."""
-
-    sums: Sums
-    more: Any
-
-    @property
-    def n_rows(self) -> int:
-        """Rows read."""
-        return self.sums.n_rows
-
-    def __add__(self, other: _Both) -> _Both:
-        return _Both(self.sums + other.sums, self.more + other.more)
-
-
-def _sum_beside(
-    more: Callable[[int, Any], Any], told: tuple[int | None, Classes], *tables: Any
-) -> _Both:
-    """Sums of a chunk, and more of its targets."""
-    assert told[0] is not None  # folds are of rows that are counted
-    return _Both(_sum_chunk(told, *tables), more(told[0], tables[2]))
+    n_rows = int(tables[1].shape[0])
+    if ids is None:
+        sums = sum_up(tables[:-1], tables[-1], start, classes.parts(n_rows))
+    else:
+        parts = list(parts_of_tasks(told, ids, n_rows, tables[-1], arrived))
+        width = sum(map(_width, tables[:-1]))
+        require_room_for_sums(width, sum(rows.size > width + 1 for _, rows in parts))
+        sums = sum_up(tables[:-1], tables[-1], start, parts)
+    if beside is None:
+        return sums
+    assert start is not None  # folds are of rows that are counted
+    return replace(sums, more=beside(start, tables[2]))
 
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:

@@ -35,7 +35,7 @@ class Wanted:
     cv: Any
     lowered: bool = False  # whether a number of folds may be lowered until each holds two rows
     is_last_alone: bool = False  # whether of a number of folds the last alone is tested
-    within: Wanted | None = None  # folds, a number of them, in each of which these are wanted anew
+    within: Wanted | None = None  # folds, a number of them, in each of which these are wanted again
 
     def inside(self, fold: int) -> str:
         """What the folds are for, of the rows that an outer fold learns from."""
@@ -43,7 +43,7 @@ class Wanted:
 
     def n_folds(self, n_rows: int) -> int | None:
         """Folds of so many rows; None where they cannot be divided into a number of them."""
-        if not _is_number(self.cv):
+        if not is_number(self.cv):
             return None
         number = min(int(self.cv), max(2, n_rows // 2)) if self.lowered else int(self.cv)
         return number if 2 <= number <= n_rows // 2 else None
@@ -51,7 +51,7 @@ class Wanted:
     @property
     def n_parts(self) -> int:
         """Classes of rows that the folds make, about."""
-        number = int(self.cv) if _is_number(self.cv) else 10
+        number = int(self.cv) if is_number(self.cv) else 10
         if self.within is None:
             return number
         return (number + 1) * (1 if self.within.is_last_alone else self.within.n_parts)
@@ -65,11 +65,13 @@ class Classes:
     starts: IntArray | None  # first row of each class, where classes are runs of rows
     ids: IntArray | None  # class of each row, where they are not; -1 for rows that do not count
     roles: Mapping[str, IntArray]  # purpose: (folds, classes)
+    #: Folds to which the rows of each task are dealt in their order, instead; 0 for none.
+    n_dealt: int = 0
 
     @classmethod
-    def one(cls, n_rows: int | None = None) -> Classes:
-        """No folds."""
-        return cls(n_rows, np.zeros(1, dtype=np.intp), None, {})
+    def one(cls, n_rows: int | None = None, n_dealt: int = 0) -> Classes:
+        """No folds, but for those that rows of tasks are dealt to."""
+        return cls(n_rows, np.zeros(1, dtype=np.intp), None, {}, n_dealt)
 
     @classmethod
     def of(
@@ -78,7 +80,7 @@ class Classes:
         """Find the classes of so many rows; ``used`` says which of them count."""
         if not wanted:
             return cls.one(n_rows)
-        if used is None and groups is None and all(_is_number(want.cv) for want in wanted):
+        if used is None and groups is None and all(is_number(want.cv) for want in wanted):
             return cls._contiguous(wanted, n_rows)
         if any(want.within is not None for want in wanted):
             raise InputError("folds inside folds are read of consecutive rows alone: use numbers.")
@@ -119,7 +121,7 @@ class Classes:
         ids = np.zeros(n_used, dtype=np.intp)
         found: dict[str, list[IntArray]] = {}
         for want in wanted:
-            cv = _number(want, n_used) if _is_number(want.cv) else want.cv
+            cv = _number(want, n_used) if is_number(want.cv) else want.cv
             found[want.purpose] = []
             for train, test in check.read_folds(cv, sample, nobody, groups):
                 if np.unique(train).size < train.size:
@@ -165,7 +167,7 @@ class Classes:
         if self.ids is not None:
             return Classes(n_rows, None, self.ids[start : start + n_rows], {})
         assert self.starts is not None
-        return Classes(n_rows, self.starts - start, None, {})
+        return Classes(n_rows, self.starts - start, None, {}, self.n_dealt)
 
     def parts(self, n_rows: int) -> Iterator[tuple[int, slice | IntArray]]:
         """Classes of the rows of a chunk, and which rows these are."""
@@ -190,7 +192,8 @@ class Classes:
         }
 
 
-def _is_number(cv: Any) -> bool:
+def is_number(cv: Any) -> bool:
+    """Whether folds are given by how many there are."""
     return isinstance(cv, Integral) and not isinstance(cv, bool)
 
 

@@ -57,8 +57,9 @@ class ReadsTables(Streaming):
             wanted, needs_rows = self._asks_of(data)
             check.tell_input_names(self, data.widths[1], data.input_names)
             together = self._fitted_together(data.widths)
-            read = data.read_or_gather(self, wanted, groups, needs_rows, together)
-            sample, targets = self._read_rows(*read) if isinstance(read, Rows) else read
+            read = data.read(self, wanted, groups, needs_rows, together)
+            is_whole = isinstance(read, Rows)
+            sample, targets = self._read_rows(*read[:4]) if is_whole else read[:2]
         else:
             sample, targets = self._read_rows(*given)
         targets = check.read_target_weight(target_weight, targets)

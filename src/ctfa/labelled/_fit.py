@@ -566,7 +566,7 @@ def _from_chunks(
     together = None
     if arrays.layout is not None:  # inputs that are in one fit, task by task
         together = [columns[columns != NO_COLUMN] for columns in arrays.layout]
-    sample, targets = data.stand_in(sums, classes, together)
+    sample, targets, _ = data.stand_in(sums, classes, together)
     targets = check.read_target_weight(task.weights, targets)
     model.__ctfa_fit__(sample, targets, data.input_names, data)
     if arrays.layout is not None:
@@ -587,9 +587,9 @@ def _look(
         return (*data.look(folds), lambda: zeros)
     held = Classes.of([judging.folds], data.n_rows, None, None)
     asking = Summing.of(zeros, task.columns(arrays), held.tested(HELD_OUT, data.n_rows))
-    sums, classes, summed = data.look_beside(folds, asking)
+    sums, classes = data.look(folds, beside=asking)
     told = zeros._replace(season=None, seasons=())  # models are judged by block alone
-    return sums, classes, lambda: told._replace(known=asking.errors(summed, zeros))
+    return sums, classes, lambda: told._replace(known=asking.errors(sums.more, zeros))
 
 
 def _judging(

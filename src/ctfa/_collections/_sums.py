@@ -44,6 +44,7 @@ class Sums:
     #: Per table (confounds, inputs, targets): what was found first that is no finite number.
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
+    more: Any = None  # what somebody else made of the same rows, of each chunk in turn
 
     @property
     def n_samples(self) -> int:
@@ -74,7 +75,8 @@ class Sums:
         )
         gaps = self.has_gaps or other.has_gaps
         classes = joined(self.classes, other.classes)
-        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps)
+        more = None if self.more is None else self.more + other.more
+        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps, more)
 
 
 def joined(classes: Mapping[Any, Any], more: Mapping[Any, Any]) -> dict[Any, Any]:
