@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from numbers import Integral
 from types import MethodType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -48,17 +48,6 @@ PIECES_OF_TASKS = (
     "(X, y, tasks), (X, y, tasks, sample_weight), or a dictionary of these (X with a column of "
     "tasks: (X, y) and tasks= beside the iterable)"
 )
-
-
-class Piece(NamedTuple):
-    """Arguments of one call of ``partial_fit``."""
-
-    X: Any
-    y: Any
-    sample_weight: Any = None
-    confounds: Any = None
-    target_weight: Any = None
-    tasks: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +278,7 @@ class Streaming:
                 "(clone(model)), or use fit on all rows."
             )
 
-    def _stream(self, given: Piece) -> Self:
+    def _stream(self, given: Rows) -> Self:
         """Add pieces, then solve; whatever fails leaves everything as it was."""
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
@@ -329,7 +318,7 @@ class Streaming:
         else:
             self._fit_read(sample, targets.values[:, 0], tasks, None)
 
-    def _take(self, piece: Piece) -> None:
+    def _take(self, piece: Rows) -> None:
         """Add the rows of a piece to the sums."""
         known: RunningSums | TaskSums | None = getattr(self, "_sums", None)
         data, targets = self._read_piece(piece, reset=known is None)
@@ -343,9 +332,9 @@ class Streaming:
             _require_same_piece(data, targets, piece.target_weight, known)
         self._sums = known.plus(data)
 
-    def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
+    def _read_piece(self, piece: Rows, *, reset: bool) -> tuple[Collection, check.Targets]:
         """Tables of a piece with the same features as all others, and what its targets are."""
-        X, y, sample_weight, confounds, _, ids = piece
+        X, y, sample_weight, confounds, ids, _ = piece
         has_tasks = "tasks" in self._arguments
         if has_tasks:
             tasks = self._column if ids is None else ids
@@ -361,7 +350,7 @@ class Streaming:
         check.require_given(y, "y")
         given = Rows(X, y, sample_weight, confounds, ids)
         if is_collection(*given):
-            data = Collection.of(*given, gaps=self._input_gaps)
+            data = Collection.of(*given[:5], gaps=self._input_gaps)
             _read_columns(self, data, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
@@ -378,7 +367,7 @@ class Streaming:
         return kept, targets
 
 
-def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
+def _pieces_of(piece: Rows, names: Sequence[str]) -> Iterator[tuple[str, Rows]]:
     """One piece, or those of an iterable with what to call each; ``names`` are the arguments."""
     if piece.y is not None:
         yield "", piece
@@ -410,7 +399,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
             known = _read_piece_names(one, names, like)
         except ValueError as error:
             raise InputError(f"piece {number}: {error}") from error
-        yield f"piece {number}", Piece(**{**common, **known})
+        yield f"piece {number}", Rows(**{**common, **known})
 
 
 def _read_piece_names(piece: Any, names: Sequence[str], like: str) -> dict[str, Any]:
@@ -545,7 +534,7 @@ class StreamingTargets(Streaming):
         >>> model.partial_fit(X[120:], Y[120:]).n_groups_
         2
         """
-        piece = Piece(X, y, sample_weight, confounds, target_weight)
+        piece = Rows(X, y, sample_weight, confounds, target_weight=target_weight)
         return self._stream(piece)
 
 
@@ -600,4 +589,4 @@ class StreamingTasks(Streaming):
         >>> model.partial_fit(X[100:], y[100:], school[100:]).labels_
         array([0, 0, 1])
         """
-        return self._stream(Piece(X, y, sample_weight, tasks=tasks))
+        return self._stream(Rows(X, y, sample_weight, tasks=tasks))

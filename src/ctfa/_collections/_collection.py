@@ -62,13 +62,14 @@ def learns_from_sums(regressor: Any) -> bool:
 
 
 class Rows(NamedTuple):
-    """All rows of a fit, in memory."""
+    """What a fit, or a piece of one, is given."""
 
     X: Any
-    Y: Any
+    y: Any
     sample_weight: Any = None
     confounds: Any = None
-    ids: Any = None
+    tasks: Any = None
+    target_weight: Any = None
 
 
 #: Rows that stand in for others, with their targets, and whose they are where that differs.
@@ -255,10 +256,10 @@ class Collection:
     @property
     def targets_like(self) -> check.Targets:
         """Names and container of the targets; no values."""
-        Y = self.given.Y
-        names = _names(Y)
+        y = self.given.y
+        names = _names(y)
         values = np.empty((0, self.widths[2]))
-        library = "pandas" if _dask.is_frame(Y) or hasattr(Y, "iloc") else None
+        library = "pandas" if _dask.is_frame(y) or hasattr(y, "iloc") else None
         is_vector = getattr(self.tables[2], "ndim", 2) == 1
         return check.name_targets(values, names, library, is_vector=is_vector)
 
@@ -491,6 +492,13 @@ def _stand_ins_of(
     return sample, np.ascontiguousarray(values), of_row
 
 
+def are_many(sample: check.Sample, targets: check.Targets, n_parts: int = 1) -> bool:
+    """Whether rows in memory outnumber those that would stand in for so many parts of them."""
+    n_rows, n_inputs = sample.inputs.shape
+    n_confounds = 0 if sample.confounds is None else sample.confounds.shape[1]
+    return bool(n_rows >= MANY * n_parts * (n_confounds + n_inputs + targets.values.shape[1] + 1))
+
+
 def few_rows(
     sample: check.Sample,
     targets: check.Targets,
@@ -507,15 +515,14 @@ def few_rows(
     widths = (n_confounds, n_inputs, targets.values.shape[1])
     # What folds divide rows into at least: few rows are told by that alone.
     n_folds = max((want.cv for want in wanted if isinstance(want.cv, int)), default=1)
-    if n_rows < MANY * n_folds * (sum(widths) + 1):
-        return sample, targets
     learns = regressor is None or learns_from_sums(regressor)
     # Folds that cannot be are the fit's to refuse.
-    if not learns or not all(want.n_folds(n_rows) for want in wanted):
+    can_be = are_many(sample, targets, n_folds) and all(want.n_folds(n_rows) for want in wanted)
+    if not (learns and can_be):
         return sample, targets
     classes = Classes.of(wanted, n_rows, None, None)
     size = 8 * classes.n_classes * sum(widths) ** 2
-    if n_rows < MANY * classes.n_classes * (sum(widths) + 1) or size > FEW_LIMIT:
+    if size > FEW_LIMIT or not are_many(sample, targets, classes.n_classes):
         return sample, targets
     with one_thread(sample.inputs.shape, targets.values.shape):
         sums = _sums_of_many(sample, targets, sample_weight, classes)

@@ -23,7 +23,6 @@ from ctfa._validation.numbers import (
     refuse_gaps,
     require_table,
     warn,
-    warn_of_fills,
 )
 from ctfa._validation.options import BY_LEAST_SQUARES, called, judges, read_judge
 from ctfa._validation.sufficiency import SPARE, warn_if_doubtful
@@ -161,9 +160,7 @@ def read_inputs(
     else:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     names = vars(estimator).get("feature_names_in_")
-    refuse_gaps(values, "X", names, gaps=gaps, advice=advice)
-    if reset:
-        warn_of_fills(values, "X", names)
+    refuse_gaps(values, "X", names, gaps=gaps, advice=advice, may_be_filled=reset)
     return values
 
 
@@ -222,9 +219,8 @@ def read_targets(
     require_table(values, what)
     require_same_rows(values.shape[0], n_samples, what)
     targets = name_targets(values, labels, library, is_vector=is_vector, what=what)
-    refuse_gaps(values, what, targets.names, gaps=gaps)
-    if n_samples is not None:
-        warn_of_fills(values, what, targets.names)
+    is_fit = n_samples is not None
+    refuse_gaps(values, what, targets.names, gaps=gaps, may_be_filled=is_fit)
     return targets if used is None else targets._replace(values=values[used])
 
 

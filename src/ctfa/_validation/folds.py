@@ -175,7 +175,7 @@ def read_cut_folds(
         return None
     if isinstance(cv, Integral):
         cv = min(int(cv), max(2, sample.n_samples // 2))
-        labels = read_labels(groups, sample)
+        labels = None if groups is None else read_labels(groups, sample)
         if labels is not None and sample.folds is None:
             n_labels = len(np.unique(labels))
             if n_labels == 1 and not needed:

@@ -155,17 +155,22 @@ def refuse_gaps(
     *,
     gaps: bool = False,
     advice: str = FILL,
+    may_be_filled: bool = False,
 ) -> None:
-    """Refuse what cannot be squared; with ``gaps`` NaN is a missing value, and is not refused."""
+    """Refuse what cannot be squared; with ``gaps`` NaN is a missing value, and is not refused.
+
+    Where values ``may_be_filled``, warns of numbers that stand for missing values in many files.
+    """
     if values.size == 0:
         return
+    # Without a copy of what may be most of memory.
+    high, low = (np.fmax, np.fmin) if gaps else (np.maximum, np.minimum)
+    largest = high(high.reduce(values, axis=0), -low.reduce(values, axis=0))
     if gaps:
-        # Without a copy of what may be most of memory.
-        largest = np.fmax(np.fmax.reduce(values, axis=0), -np.fmin.reduce(values, axis=0))
         largest = np.where(np.isnan(largest), 0.0, largest)
-    else:
-        largest = np.maximum(values.max(axis=0), -values.min(axis=0))
     if are_moderate(largest).all():
+        if may_be_filled and largest.max() >= SMALLEST_FILL:
+            warn_of_fills(values, what, names)
         return
     known = np.where(np.isnan(values), 0.0, values) if gaps else values
     bad = np.argwhere(~(np.abs(known) < LARGEST))
@@ -312,8 +317,6 @@ PERHAPS = tuple(sorted({
     *(sign * float(f"{digit * whole}.{digit * decimals}") for sign in (-1, 1) for digit in "89"
       for decimals in range(3) for whole in range(2, 7 - decimals)),
 }))  # fmt: skip
-#: No fill is nearer to zero.
-SMALLEST_FILL = min(map(abs, PERHAPS))
 #: How often, and which share of the values, such a number comes at least.
 OFTEN, OFTEN_SHARE = 3, 0.0005
 #: It lies beyond the others by so many times their range.
@@ -322,6 +325,8 @@ FAR_BEYOND = 2.0
 FAR_OUT = 20.0
 #: Single precision rounds a fill by less than this share.
 FILL_ROUNDING = 1e-6
+#: No fill is nearer to zero.
+SMALLEST_FILL = min(map(abs, PERHAPS)) * (1.0 - FILL_ROUNDING)
 #: What the sentence of ``warn_of_fills`` holds.
 LOOKS_MISSING = ".*stands for a missing value in many files"
 
@@ -348,7 +353,7 @@ def fills_in(values: FloatArray) -> Iterator[Fill]:
         return
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
     # Few data reach as far as any of them: nothing is searched there.
-    if max(abs(low), abs(high)) < SMALLEST_FILL * (1.0 - FILL_ROUNDING):
+    if max(abs(low), abs(high)) < SMALLEST_FILL:
         return
     near = [f for f in FILLS if low - abs(f) * FILL_ROUNDING <= f <= high + abs(f) * FILL_ROUNDING]
     found = [fill for fill in (_fill(values, f) for f in near) if fill.where.any()]

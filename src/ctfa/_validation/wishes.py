@@ -18,29 +18,27 @@ from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.types import IntArray
 
-#: Parameters of an aggregator that are wishes.
-WISHES = ("n_groups", "tolerance", "min_size", "together", "apart")
+#: Parameters of an aggregator that are wishes, as they are where nothing is wished.
+USUAL = {"n_groups": None, "tolerance": None, "min_size": 1, "together": None, "apart": None}
 #: Members that an error names at most.
 NAMED = 6
 
 
 def wishes_of(aggregator: Any) -> dict[str, Any]:
     """What an aggregator wishes, by parameter: what is not as it is by default."""
-    usual = {"n_groups": None, "tolerance": None, "min_size": 1, "together": None, "apart": None}
-    given = {name: getattr(aggregator, name, usual[name]) for name in WISHES}
-    return {name: value for name, value in given.items() if not _is(value, usual[name])}
+    given = {name: getattr(aggregator, name, usual) for name, usual in USUAL.items()}
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not USUAL[name] and not (isinstance(value, (list, tuple)) and not len(value))
+    }
 
 
-def _is(value: Any, usual: Any) -> bool:
-    empty = isinstance(value, (list, tuple)) and not len(value)
-    return value is usual or empty or (usual == 1 and type(value) is int and value == 1)
-
-
-def read_cut(aggregator: Any) -> bool:
-    """Whether a number of groups is wished; refuses wishes that do not go with other options."""
+def read_cut(aggregator: Any) -> dict[str, Any]:
+    """What an aggregator wishes; refuses wishes that do not go with other options."""
     given = wishes_of(aggregator)
     if not given:
-        return False
+        return {}
     wish = {name: Option(name, value) for name, value in given.items()}
     limit = Option("max_loss", aggregator.max_loss)
     if not SCANS[aggregator.scan].has_auto:
@@ -67,7 +65,7 @@ def read_cut(aggregator: Any) -> bool:
         value = given.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise InputError(wish[name], " is not a count: give a whole number from 1.")
-    return "n_groups" in given
+    return given
 
 
 def read_limit(phase: Any, registry: Mapping[str, Criterion]) -> float | None:
@@ -75,7 +73,7 @@ def read_limit(phase: Any, registry: Mapping[str, Criterion]) -> float | None:
 
     Infinity where a number of groups is wished of what has no limit that could be chosen.
     """
-    counted = read_cut(phase)
+    counted = "n_groups" in read_cut(phase)
     if not (isinstance(phase.max_loss, str) and phase.max_loss == "auto"):
         return read_number(phase.max_loss, "max_loss", " or 'auto'")
     of_targets = registry is TARGET_CRITERIA
@@ -108,8 +106,7 @@ def read_wishes(
     what: str = "targets",
 ) -> Wishes:
     """Wishes of groups of these variables, checked against each other and the graph."""
-    read_cut(aggregator)
-    given = wishes_of(aggregator)
+    given = read_cut(aggregator)
     if not given:
         return Wishes()
     known = [str(k) for k in range(n_variables)] if names is None else list(names)

@@ -14,6 +14,7 @@ from ctfa._collections import (
     Collection,
     Rows,
     Wanted,
+    are_many,
     few_rows,
     is_collection,
     is_foreign,
@@ -63,7 +64,7 @@ class ReadsTables(Streaming):
         else:
             sample, targets = self._read_rows(*given)
         targets = check.read_target_weight(target_weight, targets)
-        if few and data is None and groups is None:
+        if few and data is None and groups is None and are_many(sample, targets):
             wanted, needs_rows = self.__ctfa_asks__(targets.values.shape[1])
             if needs_rows is None:
                 regressor = getattr(self, "regressor", None)

@@ -577,7 +577,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         check_is_fitted(self)
         if is_collection(X, y, confounds):
             data = Collection.of(X, y, None, confounds, gaps=self._input_gaps)
-            X, y, _, confounds, _ = data.gathered("importance", "Ask on fewer rows")
+            X, y, _, confounds, *_ = data.gathered("importance", "Ask on fewer rows")
         seen = self.targets_.confounds_means_
         gaps = self._input_gaps or (seen is None and check.takes_gaps(self._template))
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
@@ -605,7 +605,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         check_is_fitted(self)
         if is_collection(X, y, confounds):
             data = Collection.of(X, y, None, confounds, gaps=self._input_gaps)
-            X, y, _, confounds, _ = data.gathered("reduce", "Reduce fewer rows at a time")
+            X, y, _, confounds, *_ = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps)
         targets = read_again(self.targets_, y, inputs.shape[0])
         columns = None
@@ -814,7 +814,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         """Read data of the kind that fit has seen."""
         if is_collection(X, y, sample_weight, confounds):
             data = Collection.of(X, y, sample_weight, confounds)
-            X, y, sample_weight, confounds, _ = data.gathered("grouping again", "Use fewer rows")
+            X, y, sample_weight, confounds, *_ = data.gathered("grouping again", "Use fewer rows")
         gaps = self._input_gaps
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
         check.read_confounds_again(confounds, inputs.shape[0], self.targets_.confounds_means_)

@@ -284,7 +284,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             data = Collection.of(X, y, sample_weight, None, tasks)
             found = data.read(self, wanted, groups, needs_rows)
             if isinstance(found, Rows):
-                X, y, sample_weight, _, tasks = found
+                X, y, sample_weight, _, tasks, _ = found
             else:
                 sample, targets, whose = found
                 assert whose is not None

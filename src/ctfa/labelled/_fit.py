@@ -617,7 +617,7 @@ def _collection(task: Task, arrays: Arrays) -> Collection:
 def _gathered(data: Collection, arrays: Arrays, why: str) -> Arrays:
     """The same tables in memory; refused where they are too many."""
     rows = data.gathered(why, "Fill the gaps or use fewer rows")
-    X, Y = (np.asarray(table, dtype=np.float64) for table in (rows.X, rows.Y))
+    X, Y = (np.asarray(table, dtype=np.float64) for table in (rows.X, rows.y))
     return replace(arrays, X=X, Y=Y)
 
 
