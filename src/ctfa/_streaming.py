@@ -32,12 +32,12 @@ from ctfa._collections import (
     require_room_for_sums,
     require_some_rows,
     stand_in,
-    to_numpy,
 )
 from ctfa._errors import InputError
 from ctfa._threads import one_thread
 from ctfa.core.moments import Summary
 from ctfa.core.types import IntArray
+from ctfa.kernels.devices import to_numpy
 
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
 #: What a piece may be.

@@ -2,7 +2,7 @@
 
 Nothing else knows Dask; arrays of other libraries are known here as data, and to the kernels as
 devices by their names. What sums cannot answer (missing values, penalised
-fits, regressors that are no least squares) is asked of the rows themselves, which are gathered up
+fits, regressors other than least squares) is asked of the rows themselves, which are gathered up
 to ``ROWS_LIMIT``.
 """
 

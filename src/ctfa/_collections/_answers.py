@@ -18,11 +18,12 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._collection import Collection, read_table
-from ctfa._collections._devices import is_foreign, like, to_numpy
+from ctfa._collections._devices import like
 from ctfa._collections._sums import as_column, first_of
 from ctfa._collections._tasks import with_ids
 from ctfa._errors import InputError
 from ctfa.core.types import FloatArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -30,7 +31,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def answers_lazily(method: Method) -> Method:
     """Let a method that answers row by row be asked about rows in chunks, or on a device.
 
-    Of a Dask collection it makes one that is computed when somebody wants it; arrays of another
+    Of a Dask collection it makes one that is computed when it is asked for; arrays of another
     library come back as such, on the device where they were.
     """
     what = next(name for name in inspect.signature(method).parameters if name != "self")
@@ -84,7 +85,7 @@ def _lazily(
 def predict_tasks(
     predict: Callable[..., FloatArray], read: Callable[[Any], Any], X: Any, ids: Any
 ) -> Any:
-    """Predictions ``(n,)`` of rows in chunks, computed when somebody wants them.
+    """Predictions ``(n,)`` of rows in chunks, computed when they are asked for.
 
     ``predict`` is asked about a chunk of features and the ids of its rows; ``read`` about a row
     that is made up, to say at once what is wrong with the columns.

@@ -14,7 +14,6 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 
 from ctfa import _validation as check
 from ctfa._collections import _dask
-from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted, is_number
 from ctfa._collections._sums import Digits, Sums, joined, sum_up
 from ctfa._collections._tasks import arrivals_of, parts_of_tasks, read_ids, splits_of
@@ -22,6 +21,7 @@ from ctfa._errors import InputError, Option
 from ctfa._threads import one_thread
 from ctfa.core.moments import Moments, Summary, add_up, stacked
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
 #: Bytes of rows that are gathered into memory for what sums cannot answer.
 ROWS_LIMIT = 2 << 30
@@ -315,7 +315,7 @@ class Collection:
 
     @property
     def n_rows(self) -> int:
-        """Rows given; counted, if nobody has."""
+        """Rows given; counted, if they are not yet."""
         first = self.tables[1]
         if self.is_lazy:
             first = _dask.count_rows(first)
@@ -408,7 +408,7 @@ def require_room_for_sums(n_columns: int, n_classes: int) -> None:
 
 
 def _require_columns(tables: Mapping[str, Any]) -> None:
-    """Refuse inputs that are no table, and tables without columns."""
+    """Refuse inputs that are not a table, and tables without columns."""
     X = tables["X"]
     if X is None:
         raise InputError("X is None: pass an array or data frame of numbers.")

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes
 from ctfa._errors import InputError
 from ctfa.core.types import AnyArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
 #: Sums that are added by one task.
 SPLIT_EVERY = 8
@@ -117,7 +117,7 @@ def is_counted(array: Any) -> bool:
 
 
 def starts_of(array: Any) -> list[int | None]:
-    """First row of every chunk; None for each where nobody has counted."""
+    """First row of every chunk; None for each where they are not counted."""
     if not is_counted(array):
         return [None] * array.numblocks[0]
     ends: list[int | None] = np.cumsum(array.chunks[0]).tolist()
@@ -157,7 +157,7 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
 
 
 def classes_of_chunks(array: Any, classes: Classes) -> list[tuple[int | None, Classes]]:
-    """First row of every chunk and the classes of its rows; None where nobody has counted."""
+    """First row of every chunk and the classes of its rows; None where they are not counted."""
     return [
         (start, classes if start is None else classes.of_rows(start, int(size)))
         for start, size in zip(starts_of(array), array.chunks[0], strict=True)

@@ -1,4 +1,4 @@
-"""Which rows are in which folds, said of rows that nobody holds.
+"""Which rows are in which folds, of rows that are not in memory.
 
 Rows that are trained on in the same folds and tested on in the same folds are one class, and are
 summed up together. Contiguous folds make classes that are runs of rows; any other splitter gives
@@ -23,7 +23,7 @@ Stretch = tuple[int, int]  # first row, and first row behind
 
 #: A row is none of a fold's, one it learns from, or one it is judged by.
 TRAIN, TEST = 1, 2
-#: More classes than this are no folds any more.
+#: More classes than this are not folds any more.
 MOST_CLASSES = 1_000
 
 
@@ -61,7 +61,7 @@ class Wanted:
 class Classes:
     """Classes of the rows of a data set, and the role of each class in every fold."""
 
-    n_rows: int | None  # None where nobody has counted them; there is one class then
+    n_rows: int | None  # None where they are not counted; there is one class then
     starts: IntArray | None  # first row of each class, where classes are runs of rows
     ids: IntArray | None  # class of each row, where they are not; -1 for rows that do not count
     roles: Mapping[str, IntArray]  # purpose: (folds, classes)
@@ -116,14 +116,14 @@ class Classes:
         cls, wanted: Sequence[Wanted], n_rows: int, used: BoolArray | None, groups: Any
     ) -> Classes:
         n_used = n_rows if used is None else int(used.sum())
-        nobody = np.broadcast_to(0.0, (n_used, 1))
-        sample = check.Sample(nobody, None, used)
+        nothing = np.broadcast_to(0.0, (n_used, 1))
+        sample = check.Sample(nothing, None, used)
         ids = np.zeros(n_used, dtype=np.intp)
         found: dict[str, list[IntArray]] = {}
         for want in wanted:
             cv = _number(want, n_used) if is_number(want.cv) else want.cv
             found[want.purpose] = []
-            for train, test in check.read_folds(cv, sample, nobody, groups):
+            for train, test in check.read_folds(cv, sample, nothing, groups):
                 if np.unique(train).size < train.size:
                     raise InputError(
                         f"cv={want.cv!r} draws rows several times, which sums of rows cannot "

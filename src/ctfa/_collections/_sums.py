@@ -9,16 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._collections._devices import (
-    is_foreign,
-    join_on_device,
-    moments_on_device,
-    namespace,
-    to_numpy,
-)
+from ctfa._collections._devices import join_on_device, moments_on_device, namespace
 from ctfa._errors import InputError
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, Summary, add_up
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
 #: Columns of confounds that depend on each other by construction leave no more than this.
 DEPENDENT = 1e-12
@@ -32,7 +27,7 @@ class Trouble(NamedTuple):
     row: int
     column: int
     value: float
-    is_local: bool = False  # whether the row is the chunk's own, nobody knowing which of all
+    is_local: bool = False  # whether the row is counted within its chunk
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +36,10 @@ class Sums:
 
     n_rows: int  # rows read, also those of weight zero
     classes: dict[Any, Summary]
-    #: Per table (confounds, inputs, targets): what was found first that is no finite number.
+    #: Per table (confounds, inputs, targets): the first number that is not finite.
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
-    more: Any = None  # what somebody else made of the same rows, of each chunk in turn
+    more: Any = None  # what else was made of the same rows, of each chunk in turn
 
     @property
     def n_samples(self) -> int:
@@ -95,7 +90,7 @@ def sum_up(
 ) -> Sums:
     """Sums of a chunk: confounds (or None), inputs and targets, and weights or None.
 
-    ``start`` is the row of the data set that the chunk begins with, None where nobody knows, and
+    ``start`` is the row of the data set that the chunk begins with, None where that is not known, and
     ``parts`` are the classes of the chunk's own rows, and which rows these are.
     """
     named = zip(("confounds", "X", "y", "sample_weight"), (*tables, weights), strict=True)

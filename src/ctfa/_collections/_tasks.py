@@ -11,10 +11,11 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import _dask
-from ctfa._collections._devices import is_foreign, like, to_numpy
+from ctfa._collections._devices import like
 from ctfa._collections._folds import Classes, Split
 from ctfa._collections._sums import joined
 from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
 #: Where the numbers begin by which folds are put in another order each time.
 SEED = np.uint64(0x9E3779B97F4A7C15)

@@ -278,7 +278,7 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
 
 
 def require_weights(weights: FloatArray) -> None:
-    """Refuse weights, of any part of the rows, that are no finite numbers from zero up."""
+    """Refuse weights, of any part of the rows, that are not finite numbers from zero up."""
     if not np.isfinite(weights).all():
         raise InputError("sample_weight contains NaN or infinity: use 0 to leave a row out.")
     if (weights < 0.0).any():

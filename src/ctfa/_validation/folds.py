@@ -208,7 +208,7 @@ def warn_if_folds_are_short(
 
 
 def require_error_score(error_score: Any) -> None:
-    """Refuse what is no score for a fit that fails, nor "raise"."""
+    """Refuse what is neither a score for a fit that fails nor "raise"."""
     raises = isinstance(error_score, str) and error_score == "raise"
     if not raises and (isinstance(error_score, bool) or not isinstance(error_score, Real)):
         raise InputError(

@@ -381,7 +381,7 @@ def _beyond(values: FloatArray, known: BoolArray) -> Iterator[Fill]:
         ends += new
         known = known & ~_any(new, values)
     for end in ends:
-        # Its own columns alone: one that holds nothing else is no series with gaps.
+        # Its own columns alone: one that holds nothing else is not a series with gaps.
         mine = end.where.any(axis=0)
         rest = values[:, mine][known[:, mine]]
         if not rest.size:

@@ -25,8 +25,8 @@ TASKS_AT_ONCE = 1000
 def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntArray:
     """Column of each slot of each target, ``(targets, slots)``, -1 where there is none.
 
-    Columns are given by position, or by name where X has names (None or NaN, too, for a slot that a
-    target has not).
+    Columns are given by position, or by name where X has names (None or NaN, too, for a slot
+    that a target does not have).
     """
     try:
         table = np.asarray(layout)
@@ -423,10 +423,9 @@ def as_ids(ids: Sequence[Any]) -> AnyArray:
 
 def refuse_intervals_of_strangers(unseen: Sequence[Any]) -> None:
     """Refuse intervals of tasks that fit has not seen."""
-    shown = ", ".join(map(repr, unseen[:6])) + (" ..." if len(unseen) > 6 else "")
     raise InputError(
-        f"tasks that fit has not seen have no intervals: {shown}. How far their levels are off is "
-        "not known; leave them out, or use predict."
+        f"tasks that fit has not seen have no intervals: {_some(unseen)}. How far their levels are "
+        "off is not known; leave them out, or use predict."
     )
 
 
@@ -434,18 +433,21 @@ def require_seen(unseen: Sequence[Any], ids: Sequence[Any]) -> None:
     """Refuse tasks that fit has not seen."""
     if not unseen:
         return
-    shown = ", ".join(map(repr, unseen[:6])) + (
-        f" and {len(unseen) - 6} more" if len(unseen) > 6 else ""
-    )
     # The number 1 is not the text '1': those that look the same are shown first.
     looks = set(map(str, unseen))
     known = sorted(ids, key=lambda task: str(task) not in looks)
     such_as = ", ".join(map(repr, known[:3]))
     raise InputError(
-        f"tasks that fit has not seen: {shown} (it has seen {len(ids)}, such as {such_as}). "
-        "Use unseen='global' for a model of all tasks together or unseen='nearest' for the group "
-        "with the most similar inputs, or fit again with rows of these tasks."
+        f"tasks that fit has not seen: {_some(unseen)} (it has seen {len(ids)}, such as "
+        f"{such_as}). Use unseen='global' for a model of all tasks together or unseen='nearest' "
+        "for the group with the most similar inputs, or fit again with rows of these tasks."
     )
+
+
+def _some(ids: Sequence[Any]) -> str:
+    """The first ids, and how many more there are."""
+    more = f" and {len(ids) - 6} more" if len(ids) > 6 else ""
+    return ", ".join(map(repr, ids[:6])) + more
 
 
 def require_varying_within(within: FloatArray, target: FloatArray) -> None:
@@ -472,8 +474,7 @@ def read_task(task: Any, ids: Sequence[Any]) -> int:
     for position, known in enumerate(ids):
         if known == task or str(known) == task:
             return position
-    shown = ", ".join(map(repr, ids[:6])) + (", ..." if len(ids) > 6 else "")
-    raise InputError(f"task {task!r} is not one of the {len(ids)} of fit: use one of {shown}.")
+    raise InputError(f"task {task!r} is not one of the {len(ids)} of fit: use one of {_some(ids)}.")
 
 
 def refuse_option(option: str, given: Any, why: str, instead: str) -> None:

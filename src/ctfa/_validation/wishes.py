@@ -201,11 +201,11 @@ def _between(
     graph: Any,
     names: Sequence[str],
 ) -> list[int]:
-    """The fewest neighbours that connect two, both included, and nobody held apart from them."""
+    """The fewest neighbours that connect two, both included, without any that is held apart from them."""
     groups = labels[[one, other]]
     barred = {c for a, b in apart for c, d in ((a, b), (b, a)) if labels[d] in groups}
     open_to = np.array([k not in barred or labels[k] in groups for k in range(labels.size)])
-    # Whoever is joined already is no step away.
+    # Those that are joined already are not a step away.
     inside = np.isin(labels, groups)
     links = sparse.coo_array(graph)
     both = open_to[links.row] & open_to[links.col]
@@ -222,7 +222,7 @@ def _between(
         )
         if whole[one] == whole[other]:
             why = Message(
-                "every chain of neighbours between them has somebody held apart from them"
+                "every chain of neighbours between them has one that is held apart from them"
             )
         raise InputError(
             f"together joins {names[one]!r} and {names[other]!r}, but ",
@@ -359,8 +359,9 @@ def refuse_unasked(wishes: Wishes, n_variables: int) -> None:
             Option("n_groups"),
             ", ",
             Option("min_size"),
-            " and together need somebody to merge, and there is nothing to judge merges by: pass "
-            "more rows, or leave them out.",
+            " and together need ",
+            "targets",
+            " to merge, and there is nothing to judge merges by: pass more rows, or leave them out.",
         )
 
 

@@ -17,7 +17,6 @@ from ctfa._collections import (
     are_many,
     few_rows,
     is_collection,
-    is_foreign,
     learns_from_sums,
 )
 from ctfa._streaming import Streaming
@@ -26,6 +25,7 @@ from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.scans import SCANS
 from ctfa.estimators.intervals import some_rows
 from ctfa.estimators.refits import fewer_folds
+from ctfa.kernels.devices import backend_of, is_foreign
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -160,19 +160,6 @@ def searched_where_data_lie(fit: Fit) -> Fit:
             return fit(self, *data, **known)
 
     return run  # type: ignore[return-value]
-
-
-def backend_of(array: Any) -> str | None:
-    """Name of the backend of an array of another library; None for one on a CPU."""
-    library = type(array).__module__.split(".")[0].replace("jaxlib", "jax")
-    if library == "jax":
-        (device, *_) = array.devices()
-        return None if device.platform == "cpu" else f"jax:{device.platform}:{device.id}"
-    if library == "cupy":
-        return f"cupy:{array.device.id}"
-    # The strict library's devices are all in the memory of the host.
-    on_host = library == "array_api_strict" or array.device.type == "cpu"
-    return None if on_host else f"{library}:{array.device}"
 
 
 def fields(public: str = "", **private: str) -> dict[str, str]:

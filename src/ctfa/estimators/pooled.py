@@ -31,7 +31,6 @@ from ctfa._collections import (
     predict_tasks,
     r2_of_collection,
     splits_of,
-    to_numpy,
 )
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
@@ -98,6 +97,7 @@ from ctfa.estimators.search import (
 )
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
+from ctfa.kernels.devices import to_numpy
 
 #: What is predicted for tasks that fit has not seen.
 UNSEEN = ("error", "global", "nearest")
