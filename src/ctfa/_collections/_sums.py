@@ -90,7 +90,7 @@ def sum_up(
 ) -> Sums:
     """Sums of a chunk: confounds (or None), inputs and targets, and weights or None.
 
-    ``start`` is the row of the data set that the chunk begins with, None where that is not known, and
+    ``start`` is the row of the data set that the chunk begins with, None where that is unknown, and
     ``parts`` are the classes of the chunk's own rows, and which rows these are.
     """
     named = zip(("confounds", "X", "y", "sample_weight"), (*tables, weights), strict=True)

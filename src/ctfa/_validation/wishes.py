@@ -201,7 +201,7 @@ def _between(
     graph: Any,
     names: Sequence[str],
 ) -> list[int]:
-    """The fewest neighbours that connect two, both included, without any that is held apart from them."""
+    """The fewest neighbours that connect two, both included, and none held apart from them."""
     groups = labels[[one, other]]
     barred = {c for a, b in apart for c, d in ((a, b), (b, a)) if labels[d] in groups}
     open_to = np.array([k not in barred or labels[k] in groups for k in range(labels.size)])
@@ -361,7 +361,8 @@ def refuse_unasked(wishes: Wishes, n_variables: int) -> None:
             Option("min_size"),
             " and together need ",
             "targets",
-            " to merge, and there is nothing to judge merges by: pass more rows, or leave them out.",
+            " to merge, and there is nothing to judge merges by: pass more rows, or leave them "
+            "out.",
         )
 
 
