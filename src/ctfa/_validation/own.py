@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa._errors import InputError, Message, Option
-from ctfa._validation.data import Sample, read_sample
+from ctfa._validation.data import FLAT, Sample, may_be_doubtful, read_sample, warn_if_doubtful
 from ctfa._validation.numbers import first_of, warn
 from ctfa._validation.options import BY_LEAST_SQUARES, BY_RIDGE, called, judges, read_judge
-from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
 from ctfa.core.criteria import Criterion
 from ctfa.core.design import Design
 from ctfa.core.series import NO_COLUMN, Series
