@@ -173,8 +173,19 @@ class Collection:
             tables = (self.ids, came, *self.tables, self.weights)
             sums: Sums = _dask.add_chunks(ask, tables, told)
         else:
+            tables = (*self.tables, self.weights)
+            n_rows = self.n_rows
+            # Rows of tasks are dealt in their order, and devices are handed rows as they have room.
+            whole = self.ids is not None or any(map(is_foreign, tables))
+            height = max(n_rows, 1) if whole else ROWS_AT_ONCE
             with one_thread(*(table.shape for table in self.tables if table is not None)):
-                sums = ask((0, classes), self.ids, came, *self.tables, self.weights)
+                parts = []
+                for start in range(0, max(n_rows, 1), height):
+                    part = start, classes.of_rows(start, min(height, n_rows - start))
+                    here = slice(start, start + height)
+                    rows = [one if whole or one is None else one[here] for one in tables]
+                    parts.append(ask(part, self.ids, came, *rows))
+                sums = functools.reduce(add, parts)
         if classes.n_rows is not None and sums.n_rows != classes.n_rows:
             raise RuntimeError(
                 f"X has {classes.n_rows} rows and {sums.n_rows} were read: a chunk did not hold "
@@ -409,17 +420,11 @@ def require_room_for_sums(n_columns: int, n_classes: int) -> None:
 
 def _require_columns(tables: Mapping[str, Any]) -> None:
     """Refuse inputs that are not a table, and tables without columns."""
-    X = tables["X"]
-    if X is None:
+    if tables["X"] is None:
         raise InputError("X is None: pass an array or data frame of numbers.")
-    if X.ndim != 2:
-        # The first words are scikit-learn's, which its users may look for.
-        raise InputError(
-            f"Expected 2D array, got 1D array instead: X has one dimension. {check.reshape('X')}"
-        )
     for name in ("X", "y"):
-        if tables[name].ndim == 2 and not tables[name].shape[1]:
-            raise InputError(f"{name} has 0 columns (0 feature(s)): pass at least one column.")
+        if name == "X" or tables[name].ndim == 2:
+            check.require_table(tables[name], name, 0)
     confounds = tables["confounds"]
     if confounds is not None and confounds.ndim == 2 and not confounds.shape[1]:
         raise InputError("confounds has no columns: leave it out.")
@@ -524,8 +529,11 @@ def few_rows(
     size = 8 * classes.n_classes * sum(widths) ** 2
     if size > FEW_LIMIT or not are_many(sample, targets, classes.n_classes):
         return sample, targets
-    with one_thread(sample.inputs.shape, targets.values.shape):
-        sums = _sums_of_many(sample, targets, sample_weight, classes)
+    weights = check.read_weights(sample_weight, sample.n_given)
+    if weights is not None and sample.used is not None:
+        weights = weights[sample.used]
+    tables = (sample.confounds, sample.inputs, targets.values)
+    sums = Collection(tables, weights, Rows(*tables[1:]), is_lazy=False).sum_by(classes)
     if any(sums.trouble):
         return sample, targets
     with one_thread((sum(widths), sum(widths))):
@@ -533,23 +541,6 @@ def few_rows(
         if min(digits.inputs, digits.targets) <= CLEAR or digits.offset >= NEAR:
             return sample, targets
         return stand_in(sums.classes, classes, widths, targets, weighed=True)[:2]
-
-
-def _sums_of_many(
-    sample: check.Sample, targets: check.Targets, sample_weight: Any, classes: Classes
-) -> Sums:
-    """Sums of rows in memory, some at once."""
-    weights = check.read_weights(sample_weight, sample.n_given)
-    if weights is not None and sample.used is not None:
-        weights = weights[sample.used]
-    tables = (sample.confounds, sample.inputs, targets.values, weights)
-    parts = []
-    for start in range(0, len(sample.inputs), ROWS_AT_ONCE):
-        here = slice(start, start + ROWS_AT_ONCE)
-        rows = [None if table is None else table[here] for table in tables]
-        told = start, classes.of_rows(start, len(sample.inputs[here]))
-        parts.append(_sum_chunk(None, told, None, None, *rows))
-    return functools.reduce(add, parts)
 
 
 def _sum_chunk(

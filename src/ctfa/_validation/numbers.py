@@ -86,14 +86,12 @@ def read_numbers(
     return numbers
 
 
-def require_table(
-    values: FloatArray, what: str, n_least: int = 1, *, laid_out: bool = False
-) -> None:
+def require_table(values: Any, what: str, n_least: int = 1, *, laid_out: bool = False) -> None:
     """Refuse arrays that are not a table of some rows and columns.
 
     ``laid_out``: whether whoever asks has a layout, which makes a table of three dimensions.
     """
-    shape = values.shape
+    shape = tuple(values.shape)
     if len(shape) < 2:
         given = f"{len(shape)}D" if shape else "scalar"
         # The first words are scikit-learn's, which its users may look for.
