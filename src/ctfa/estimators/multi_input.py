@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
-from ctfa._errors import InputError, Option
+from ctfa._errors import InputError, Message, Option
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
@@ -656,17 +656,17 @@ class MultiInputCTFARegressor(TargetsRegressor):
         judge = None if targets is None else self._judge_of_own(targets)
         refits = None if check.judges(judge) else judge
         wanted, needs_rows = asks_of(targets, features, n_targets, judge=refits, chooses=chooses)
-        needs = [needs_rows]
+        needs, how = [needs_rows], Option("aggregate", self.aggregate)
         if refits is not None:
             needs = [check.needs_rows_to_judge(judge)]
         if self.aggregate != "mean" and features is not None and features.cv is not None:
-            needs.append(f"cv of FeatureAggregator with aggregate={self.aggregate!r}")
+            needs.append(Message("cv of FeatureAggregator with ", how))
         if not learns_from_sums(self._template):
             name = type(self._template).__name__
             if self.aggregate != "mean":
-                needs.append(f"aggregate={self.aggregate!r} with {name}()")
+                needs.append(Message(how, f" with {name}()"))
             elif self.head == "levels":
-                needs.append(f"head='levels' with {name}()")
+                needs.append(Message(Option("head", "levels"), f" with {name}()"))
         return wanted, next(filter(None, needs), None)
 
     def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray]:
