@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from numbers import Integral
 from types import MethodType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -21,9 +21,8 @@ from ctfa._collections import (
     Classes,
     Collection,
     Rows,
+    StandIns,
     Sums,
-    TaskCollection,
-    TaskSample,
     Wanted,
     apart,
     is_collection,
@@ -33,14 +32,13 @@ from ctfa._collections import (
     require_room_for_sums,
     require_some_rows,
     stand_in,
-    stand_in_tasks,
-    to_numpy,
 )
+from ctfa._errors import InputError
 from ctfa._threads import one_thread
 from ctfa.core.moments import Summary
 from ctfa.core.types import IntArray
+from ctfa.kernels.devices import to_numpy
 
-NO_ROWS = "it has no rows that count: leave it out."
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
 #: What a piece may be.
 PIECES = (
@@ -50,17 +48,6 @@ PIECES_OF_TASKS = (
     "(X, y, tasks), (X, y, tasks, sample_weight), or a dictionary of these (X with a column of "
     "tasks: (X, y) and tasks= beside the iterable)"
 )
-
-
-class Piece(NamedTuple):
-    """Arguments of one call of ``partial_fit``."""
-
-    X: Any
-    y: Any
-    sample_weight: Any = None
-    confounds: Any = None
-    target_weight: Any = None
-    tasks: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,25 +79,11 @@ class RunningSums:
         """Rows that count."""
         return sum(summary.n_samples for summary in self.classes.values())
 
-    def plus(self, data: Collection, targets: check.Targets) -> RunningSums:
+    def plus(self, data: Collection) -> RunningSums:
         """With the rows of one more piece."""
         classes, keys, next_fold = self._deal(data)
-        sums = data.sum_by(classes)
-        data.refuse(sums)
-        for what, kind, names, first in (
-            ("X", "column", data.input_names, sums.trouble[1]),
-            ("y", "target", targets.names, sums.trouble[2]),
-        ):
-            if first is not None:
-                raise ValueError(
-                    f"{what} contains missing values (first at row {first.row}, {kind} "
-                    f"{check.column_name(first.column, names)}), and sums over the rows of one "
-                    "target say nothing of another's: fill the gaps, drop those rows, or use fit "
-                    "on all rows."
-                )
-        if not sums.n_samples:
-            raise ValueError(NO_ROWS)
-        more = {int(keys[at]): part for at, part in sums.classes.items() if part.n_samples}
+        sums = _sums_of_piece(data, classes)
+        more = {int(keys[at]): part for at, part in sums.classes.items()}
         return replace(self, classes=joined(self.classes, more), next_fold=next_fold)
 
     def _deal(self, data: Collection) -> tuple[Classes, IntArray, tuple[int, ...]]:
@@ -139,17 +112,14 @@ class RunningSums:
         n_keys = int(np.prod(list(self.folds.values())))
         return Classes(n_given, None, ids, {}), np.arange(n_keys), tuple(following)
 
-    def stand_in(
-        self, together: Sequence[IntArray] | None = None
-    ) -> tuple[check.Sample, check.Targets]:
+    def stand_in(self, together: Sequence[IntArray] | None = None) -> StandIns:
         """Rows that stand in for all that came, with their folds.
 
         ``together`` are the inputs of each fit, where these are not all.
         """
         require_some_rows(self.n_rows)
-        classes = Classes(None, None, None, self._roles())
-        sums = Sums(self.n_rows, dict(self.classes), ())
-        return stand_in(sums, classes, self.widths, self.targets, weighed=True, together=together)
+        classes, known = Classes(None, None, None, self._roles()), (self.widths, self.targets)
+        return stand_in(self.classes, classes, *known, weighed=True, together=together)
 
     def _roles(self) -> dict[str, IntArray]:
         """Role of every class in every fold; folds of less than two rows are joined."""
@@ -205,11 +175,19 @@ class TaskSums:
         """How many folds, by what they are for."""
         return {"limit": self.n_dealt} if self.n_dealt else {}
 
-    def plus(self, data: TaskCollection) -> TaskSums:
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """Columns of the confounds, of the inputs and of the targets."""
+        return 0, self.n_columns - 1, 1
+
+    @property
+    def targets(self) -> check.Targets:
+        """The target, which has no name; no values."""
+        return check.name_targets(np.empty((0, 1)), None, None, is_vector=True)
+
+    def plus(self, data: Collection) -> TaskSums:
         """With the rows of one more piece."""
-        sums = data.sums(self.n_dealt, self.arrived)
-        if not sums.n_samples:
-            raise ValueError(NO_ROWS)
+        sums = _sums_of_piece(data, Classes.one(n_dealt=self.n_dealt), self.arrived)
         classes = joined(self.classes, sums.classes)
         n_summed = sum(summary.rows is None for summary in classes.values())
         require_room_for_sums(self.n_columns, n_summed)
@@ -219,10 +197,30 @@ class TaskSums:
                 arrived[task] = arrived.get(task, 0) + summary.n_samples
         return replace(self, classes=classes, arrived=arrived)
 
-    def stand_in(self) -> TaskSample:
+    def stand_in(self, together: Sequence[IntArray] | None = None) -> StandIns:
         """Rows that stand in for all that came, with their tasks and folds."""
         require_some_rows(self.n_rows)
-        return stand_in_tasks(self.classes, Classes.one(), self.n_dealt, weighed=True)
+        classes, known = Classes.one(n_dealt=self.n_dealt), (self.widths, self.targets)
+        return stand_in(self.classes, classes, *known, weighed=True)
+
+
+def _sums_of_piece(
+    data: Collection, classes: Classes, arrived: Mapping[Any, int] | None = None
+) -> Sums:
+    """Sums of the rows of one more piece; refused where some are missing."""
+    sums = data.sum_by(classes, arrived)
+    data.refuse(sums)
+    named = (("X", "column", data.input_names), ("y", "target", data.targets_like.names))
+    for (what, kind, names), first in zip(named, sums.trouble[1:], strict=True):
+        if first is not None:
+            raise InputError(
+                f"{what} contains missing values (first at row {first.row}, {kind} "
+                f"{check.column_name(first.column, names)}), and sums over the rows of one target "
+                "say nothing of another's: fill the gaps, drop those rows, or use fit on all rows."
+            )
+    if not sums.n_samples:
+        raise InputError("it has no rows that count: leave it out.")
+    return sums
 
 
 class going_on:  # a decorator
@@ -244,11 +242,12 @@ class Streaming:
     """Sums of rows that are added, and a solution found from all of them.
 
     An estimator says what it asks of its rows (``_asks_of_stream``) and how it is fitted to rows
-    that stand in for them (``_fit_stand_ins``).
+    that stand in for them (``_fit_stand_ins``; ``_fit_read`` for tasks with their own rows).
     """
 
     _arguments: tuple[str, ...]  # of partial_fit, those of a tuple up to the weights
     _sums: Any  # RunningSums, or TaskSums; None after fit, which keeps nothing
+    _column: Any = None  # of the inputs, which holds the ids of the tasks
     _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
 
@@ -257,6 +256,9 @@ class Streaming:
         raise NotImplementedError
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        raise NotImplementedError
+
+    def _fit_read(self, sample: Any, target: Any, known: Any, groups: Any) -> Any:
         raise NotImplementedError
 
     def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray] | None:
@@ -276,7 +278,7 @@ class Streaming:
                 "(clone(model)), or use fit on all rows."
             )
 
-    def _stream(self, given: Piece) -> Self:
+    def _stream(self, given: Rows) -> Self:
         """Add pieces, then solve; whatever fails leaves everything as it was."""
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
@@ -289,12 +291,12 @@ class Streaming:
                 if not name:
                     raise
                 text = str(error).rstrip(".")
-                raise ValueError(f"{name}: {text}. Nothing of this call was added.") from error
+                raise InputError(f"{name}: {text}. Nothing of this call was added.") from error
             except Exception as error:  # of those who read it: a disk, a worker
                 error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
                 raise
         if not n_pieces:
-            raise ValueError(
+            raise InputError(
                 "the iterable of pieces gave none: an iterator can be used once; make it again."
             )
         try:
@@ -310,38 +312,62 @@ class Streaming:
         together = self._fitted_together(self._sums.widths)
         n_columns = sum(self._sums.widths)
         with one_thread((n_columns, n_columns)):
-            rows = self._sums.stand_in(together)
-        self._fit_stand_ins(*rows)
+            sample, targets, tasks = self._sums.stand_in(together)
+        if tasks is None:
+            self._fit_stand_ins(sample, targets)
+        else:
+            self._fit_read(sample, targets.values[:, 0], tasks, None)
 
-    def _take(self, piece: Piece) -> None:
+    def _take(self, piece: Rows) -> None:
         """Add the rows of a piece to the sums."""
-        known: RunningSums | None = getattr(self, "_sums", None)
+        known: RunningSums | TaskSums | None = getattr(self, "_sums", None)
         data, targets = self._read_piece(piece, reset=known is None)
         folds = _folds_of(self._asks_of_stream(data.widths[2]), known)
-        if known is None:
+        if data.ids is not None:
+            known = known or TaskSums(sum(data.widths), folds.get("limit", 0), {})
+        elif known is None:
             targets = check.read_target_weight(piece.target_weight, targets)
             known = RunningSums.begin(data.widths, targets, folds)
-        _require_same_piece(data, targets, piece.target_weight, known)
-        self._sums = known.plus(data, targets)
+        else:
+            _require_same_piece(data, targets, piece.target_weight, known)
+        self._sums = known.plus(data)
 
-    def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
+    def _read_piece(self, piece: Rows, *, reset: bool) -> tuple[Collection, check.Targets]:
         """Tables of a piece with the same features as all others, and what its targets are."""
-        X, y, sample_weight, confounds, *_ = piece
+        X, y, sample_weight, confounds, ids, _ = piece
+        has_tasks = "tasks" in self._arguments
+        if has_tasks:
+            tasks = self._column if ids is None else ids
+            if reset or check.is_column(tasks):
+                self._column = tasks if check.is_column(tasks) else None
+            X, ids = apart(X, tasks)
+            if ids is None:
+                check.read_ids(ids, None)
+            if not reset:
+                check.require_not_one_id(X, tasks, self.n_features_in_)
+            if not is_lazy(X, y, ids, sample_weight):
+                X, y, ids, sample_weight = map(to_numpy, (X, y, ids, sample_weight))
         check.require_given(y, "y")
-        if is_collection(X, y, sample_weight, confounds):
-            data = Collection.of(X, y, sample_weight, confounds, gaps=self._input_gaps)
+        given = Rows(X, y, sample_weight, confounds, ids)
+        if is_collection(*given):
+            data = Collection.of(*given[:5], gaps=self._input_gaps)
             _read_columns(self, data, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
-        targets = check.read_targets(y, n_rows, gaps=True)
+        if has_tasks:
+            ids = check.as_ids(check.read_ids(ids, n_rows))
+            values = check.read_vector(y, check.Sample(inputs, None, None))[:, None]
+            targets = check.name_targets(values, None, None, is_vector=True)
+        else:
+            targets = check.read_targets(y, n_rows, gaps=True)
         weights = check.read_weights(sample_weight, n_rows)
         tables = (check.read_confounds(confounds, n_rows), inputs, targets.values)
-        given = Rows(X, y, sample_weight, confounds)
-        return Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps), targets
+        kept = Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps, ids=ids)
+        return kept, targets
 
 
-def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
+def _pieces_of(piece: Rows, names: Sequence[str]) -> Iterator[tuple[str, Rows]]:
     """One piece, or those of an iterable with what to call each; ``names`` are the arguments."""
     if piece.y is not None:
         yield "", piece
@@ -350,7 +376,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
     X = piece.X
     is_table = hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, (str, bytes, Mapping))
     if is_table or not hasattr(X, "__iter__"):
-        raise ValueError(
+        raise InputError(
             f"this estimator requires y to be passed, but the target y is None (X is a "
             f"{type(X).__name__}): pass one row of targets for each row of X, or, for many pieces, "
             f"an iterable of {like}."
@@ -358,7 +384,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
     for name in ("sample_weight", "confounds", "tasks"):
         value = getattr(piece, name)
         if value is not None and not (name == "tasks" and check.is_column(value)):
-            raise ValueError(f"{name} was given beside an iterable of pieces: put it into each.")
+            raise InputError(f"{name} was given beside an iterable of pieces: put it into each.")
     common = {"target_weight": piece.target_weight, "tasks": piece.tasks}
     following = iter(piece.X)
     for number in count():
@@ -372,8 +398,8 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
         try:
             known = _read_piece_names(one, names, like)
         except ValueError as error:
-            raise ValueError(f"piece {number}: {error}") from error
-        yield f"piece {number}", Piece(**{**common, **known})
+            raise InputError(f"piece {number}: {error}") from error
+        yield f"piece {number}", Rows(**{**common, **known})
 
 
 def _read_piece_names(piece: Any, names: Sequence[str], like: str) -> dict[str, Any]:
@@ -381,7 +407,7 @@ def _read_piece_names(piece: Any, names: Sequence[str], like: str) -> dict[str, 
     if isinstance(piece, Mapping):
         unknown = [name for name in piece if name not in names]
         if unknown or any(piece.get(name) is None for name in names[:2]):
-            raise ValueError(
+            raise InputError(
                 f"a dictionary with {', '.join(map(repr, piece)) or 'nothing'} was given: it needs "
                 f"{names[0]!r} and {names[1]!r}, and may have {', '.join(map(repr, names[2:]))}."
             )
@@ -389,7 +415,7 @@ def _read_piece_names(piece: Any, names: Sequence[str], like: str) -> dict[str, 
     if isinstance(piece, tuple) and 2 <= len(piece) <= names.index("sample_weight") + 1:
         return dict(zip(names, piece, strict=False))
     size = f" of {len(piece)}" if isinstance(piece, (tuple, list)) else ""
-    raise ValueError(f"a {type(piece).__name__}{size} was given: a piece is {like}.")
+    raise InputError(f"a {type(piece).__name__}{size} was given: a piece is {like}.")
 
 
 def _read_columns(estimator: Any, data: Collection, *, reset: bool) -> None:
@@ -403,13 +429,13 @@ def _read_columns(estimator: Any, data: Collection, *, reset: bool) -> None:
 
 
 def _require_same_piece(
-    data: Collection, targets: check.Targets, target_weight: Any, known: RunningSums
+    data: Collection, targets: check.Targets, target_weight: Any, known: RunningSums | TaskSums
 ) -> None:
     """Refuse other targets, weights of these, or other confounds than those of the first rows."""
     seen = known.targets
     check.require_same_targets(targets, seen.names, named=seen.labels is not None)
     if data.widths[0] != known.widths[0]:
-        raise ValueError(
+        raise InputError(
             f"confounds has {data.widths[0] or 'no'} columns and the first rows had "
             f"{known.widths[0] or 'none'}: pass the same columns in the same order every time."
         )
@@ -418,7 +444,7 @@ def _require_same_piece(
     weights = check.read_target_weight(target_weight, seen._replace(weights=None)).weights
     first, again = (1.0 if one is None else one for one in (seen.weights, weights))
     if not np.allclose(first, again):
-        raise ValueError(
+        raise InputError(
             "target_weight differs from that of the first call, which holds for all: leave it out, "
             "or start again."
         )
@@ -434,15 +460,15 @@ def _folds_of(wanted: Sequence[Wanted], known: RunningSums | TaskSums | None) ->
         if want.purpose == "limit":
             kind = "max_loss='auto' of TargetAggregator"
         if isinstance(cv, bool) or not isinstance(cv, Integral):
-            raise ValueError(
+            raise InputError(
                 f"cv={cv!r} of {kind} cannot divide rows that are still to come: use a number of "
                 "folds in partial_fit, or give a number for max_loss (no folds)."
             )
         if int(cv) < 2:
-            raise ValueError(f"cv={cv!r} of {kind} gives no folds: use two or more.")
+            raise InputError(f"cv={cv!r} of {kind} gives no folds: use two or more.")
         begun = int(cv) if known is None else known.folds.get(want.purpose, "no")
         if begun != int(cv):
-            raise ValueError(
+            raise InputError(
                 f"cv={cv!r} is wanted now, and the sums were begun with {begun} folds: rows that "
                 "are gone cannot be divided again. Set the options back, or start again on all "
                 "rows."
@@ -508,22 +534,14 @@ class StreamingTargets(Streaming):
         >>> model.partial_fit(X[120:], Y[120:]).n_groups_
         2
         """
-        piece = Piece(X, y, sample_weight, confounds, target_weight)
+        piece = Rows(X, y, sample_weight, confounds, target_weight=target_weight)
         return self._stream(piece)
 
 
 class StreamingTasks(Streaming):
-    """Sums by task of rows that are added, and a solution found from all of them.
-
-    An estimator says what it asks of its rows (``_asks_of_stream``) and how it is fitted to rows
-    that stand in for them (``_fit_read``).
-    """
+    """Estimators of tasks with rows of their own that take these piece by piece."""
 
     _arguments = ("X", "y", "tasks", "sample_weight")
-    _column: Any
-
-    def _fit_read(self, sample: Any, target: Any, known: Any, groups: Any) -> Any:
-        raise NotImplementedError
 
     @going_on
     def partial_fit(
@@ -571,42 +589,4 @@ class StreamingTasks(Streaming):
         >>> model.partial_fit(X[100:], y[100:], school[100:]).labels_
         array([0, 0, 1])
         """
-        return self._stream(Piece(X, y, sample_weight, tasks=tasks))
-
-    def _solve(self) -> None:
-        with one_thread():
-            sample, target, known = self._sums.stand_in()
-        self._fit_read(sample, target, known, None)
-
-    def _take(self, piece: Piece) -> None:
-        known: TaskSums | None = getattr(self, "_sums", None)
-        data = self._read_rows(piece, reset=known is None)
-        folds = _folds_of(self._asks_of_stream(), known)
-        if known is None:
-            known = TaskSums(sum(data.data.widths), folds.get("limit", 0), {})
-        self._sums = known.plus(data)
-
-    def _read_rows(self, piece: Piece, *, reset: bool) -> TaskCollection:
-        """Rows of a piece with the same features as all others, and whose they are."""
-        X, y, sample_weight = piece.X, piece.y, piece.sample_weight
-        tasks = getattr(self, "_column", None) if piece.tasks is None else piece.tasks
-        if reset or check.is_column(tasks):
-            self._column = tasks if check.is_column(tasks) else None
-        check.require_given(y, "y")
-        features, ids = apart(X, tasks)
-        if ids is None:
-            check.read_ids(ids, None)
-        if not reset:
-            check.require_not_one_id(features, tasks, self.n_features_in_)
-        if is_lazy(features, y, ids, sample_weight):
-            lazy = TaskCollection.of(features, y, ids, sample_weight)
-            _read_columns(self, lazy.data, reset=reset)
-            return lazy
-        features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
-        inputs = check.read_inputs(self, features, reset=reset, n_least=1)
-        target = check.read_vector(y, check.Sample(inputs, None, None))
-        weights = check.read_weights(sample_weight, inputs.shape[0])
-        listed = check.as_ids(check.read_ids(ids, inputs.shape[0]))
-        given = Rows(features, y, sample_weight, None)
-        data = Collection((None, inputs, target), weights, given, is_lazy=False)
-        return TaskCollection(data, listed)
+        return self._stream(Rows(X, y, sample_weight, tasks=tasks))

@@ -25,7 +25,7 @@ EXTRAS = "io,frames,xarray"
 
 
 class Pieces:
-    """Pieces that are read when somebody goes through them, again each time."""
+    """Pieces that are read while they are gone through, again each time."""
 
     def __init__(self, source: Any, n_rows: int, read: Callable[[], Iterator[Any]]) -> None:
         if n_rows < 1:

@@ -263,7 +263,7 @@ def test_a_number_of_groups_of_a_size(data):
         ({"together": [(0, 9)], "connectivity": chain(4)}, "'y0' and 'y9', but no chain of neigh"),
         (
             {"together": [(0, 4)], "apart": [(0, 2)], "connectivity": chain()},
-            "every chain of neighbours between them has somebody held apart",
+            "every chain of neighbours between them has one that is held apart",
         ),
         ({"together": "ab"}, "together='ab' is not a list"),
         ({"together": (0, 1)}, "together holds 0, which is not a pair"),

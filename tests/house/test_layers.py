@@ -24,7 +24,7 @@ LAYERS = (
     "ctfa.core.backend ctfa.core.judge ctfa.core.rows ctfa.core.scans ctfa.core.cut "
     "ctfa.core.tasks",
     "ctfa.kernels ctfa._calendar ctfa._validation ctfa._collections ctfa._streaming ctfa._text "
-    "ctfa._progress ctfa._threads",
+    "ctfa._errors ctfa._progress ctfa._threads",
     "ctfa.estimators",
     "ctfa.datasets ctfa.persistence ctfa.pieces ctfa.plotting ctfa.report ctfa.testing",
     "ctfa ctfa.labelled",

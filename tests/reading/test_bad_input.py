@@ -118,7 +118,7 @@ def test_no_targets_are_refused():
     for fit in (fit_target, fit_both):
         with refused(ValueError, "0 feature", "y cannot be used", "at least one column"):
             fit(Y=Y[:, :0])
-    with refused(ValueError, "shape \\(40, 3\\)", "pass one target", "CTFARegressor"):
+    with refused(ValueError, "y has 3 columns", "pass one target", "CTFARegressor"):
         FeatureAggregator().fit(X, Y)
     with refused(ValueError, "dim 3"):
         fit_target(Y=np.zeros((40, 3, 2)))
@@ -260,7 +260,7 @@ def test_bad_weights_are_refused(fit):
         (np.zeros(40), ("zero for every row", "positive weight")),
         (np.full(40, np.nan), ("NaN or infinity", "use 0")),
         (np.full(40, np.inf), ("NaN or infinity", "use 0")),
-        (["heavy"] * 40, ("not a number", "heavy", "each row")),
+        (["heavy"] * 40, ("cannot be used", "heavy", "each row")),
         (np.ones((40, 2)), ("shape \\(40, 2\\)", "one weight")),
     ]:
         with refused(ValueError, "sample_weight", *words):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ctfa import CTFARegressor, FeatureAggregator, PooledCTFARegressor, TargetAggregator
+from ctfa._errors import InputError
 from ctfa.datasets import make_paper_synthetic
 
 dask = pytest.importorskip("dask")
@@ -92,7 +93,7 @@ def test_what_is_said_of_the_data_of_a_chunk_stays_a_plain_error():
     weights[120] = -2.0
     with pytest.raises(ValueError, match=r"negative values \(smallest -2\)") as caught:
         TargetAggregator(max_loss=1.0).fit(*lazily(X, Y, weights))
-    assert type(caught.value) is ValueError
+    assert type(caught.value) is InputError  # as of rows in memory
 
 
 def test_arrays_are_counted_without_being_changed():
@@ -256,8 +257,8 @@ def test_confounds_come_in_any_chunks():
         (lambda X, Y: (X + 1j, Y), r"X holds numbers of .*Complex data not supported"),
         (lambda X, Y: (X, Y + 1j), r"y holds numbers of .*Complex data not supported"),
         (lambda X, Y: (X[:, 0], Y), r"Expected 2D array.*X\.reshape\(-1, 1\)"),
-        (lambda X, Y: (X[:, :0], Y), r"X has 0 columns .*pass at least one column"),
-        (lambda X, Y: (X, Y[:, :0]), r"y has 0 columns .*pass at least one column"),
+        (lambda X, Y: (X[:, :0], Y), r"X cannot be used \(0 feature.*pass at least one column"),
+        (lambda X, Y: (X, Y[:, :0]), r"y cannot be used \(0 feature.*pass at least one column"),
         (lambda X, Y: (X[:0], Y[:0]), "X has 0 rows that count"),
         (lambda X, Y: (X, Y, np.ones((200, 1))), r"sample_weight has shape \(200, 1\)"),
     ],
@@ -277,7 +278,7 @@ def test_dates_and_text_are_no_numbers():
         with pytest.raises(ValueError, match="X contains dates or durations"):
             CTFARegressor().fit(dates, *lazily(Y))
     text = np.full(X.shape, "high")
-    with pytest.raises(ValueError, match=r"X holds something that is not a number \(could not"):
+    with pytest.raises(ValueError, match=r"X cannot be used \(could not"):
         CTFARegressor().fit(*lazily(text, Y))
     as_text = CTFARegressor().fit(*lazily(X.astype(object), Y))  # as in memory
     assert as_text.partition_ == CTFARegressor().fit(X, Y).partition_
@@ -288,7 +289,7 @@ def test_dates_and_text_are_no_numbers():
     [
         (-1.0, r"negative values \(smallest -1\)"),
         (np.ones((200, 1)), r"sample_weight has shape \(200, 1\)"),
-        (["heavy"] * 200, "sample_weight holds something that is not a number"),
+        (["heavy"] * 200, "sample_weight cannot be used"),
         (np.ma.masked_greater(np.arange(200.0), 150), "49 masked values"),
         (np.ones(199), "X has 200 rows and sample_weight has 199"),
     ],

@@ -2,7 +2,7 @@
 
 Nothing else knows Dask; arrays of other libraries are known here as data, and to the kernels as
 devices by their names. What sums cannot answer (missing values, penalised
-fits, regressors that are no least squares) is asked of the rows themselves, which are gathered up
+fits, regressors other than least squares) is asked of the rows themselves, which are gathered up
 to ``ROWS_LIMIT``.
 """
 
@@ -11,5 +11,5 @@ from ctfa._collections._collection import *
 from ctfa._collections._dask import *
 from ctfa._collections._devices import *
 from ctfa._collections._folds import *
-from ctfa._collections._summing import *
+from ctfa._collections._sums import *
 from ctfa._collections._tasks import *

@@ -18,9 +18,12 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._collection import Collection, read_table
-from ctfa._collections._devices import is_foreign, like, to_numpy
-from ctfa._collections._summing import as_column, first_of
+from ctfa._collections._devices import like
+from ctfa._collections._sums import as_column, first_of
+from ctfa._collections._tasks import with_ids
+from ctfa._errors import InputError
 from ctfa.core.types import FloatArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -28,7 +31,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def answers_lazily(method: Method) -> Method:
     """Let a method that answers row by row be asked about rows in chunks, or on a device.
 
-    Of a Dask collection it makes one that is computed when somebody wants it; arrays of another
+    Of a Dask collection it makes one that is computed when it is asked for; arrays of another
     library come back as such, on the device where they were.
     """
     what = next(name for name in inspect.signature(method).parameters if name != "self")
@@ -71,12 +74,27 @@ def _lazily(
     columns = getattr(data, "columns", None)
     array = read_table(data, what)
     extra = {name: read_table(value, name) for name, value in known.items()}
-    row = _dask.as_frame(np.ones((1, *array.shape[1:])), columns)
+    row = _frame(np.ones((1, *array.shape[1:])), columns)
     made_up = {name: np.ones((1, *value.shape[1:])) for name, value in extra.items()}
     trial = np.asarray(_try(method, row, made_up))
     tables, _ = _dask.aligned((array, *extra.values()), None, (what, *extra))
     ask = functools.partial(_of_block, method, columns, list(extra))
     return _dask.of_chunks(ask, tables, trial[:0])
+
+
+def predict_tasks(
+    predict: Callable[..., FloatArray], read: Callable[[Any], Any], X: Any, ids: Any
+) -> Any:
+    """Predictions ``(n,)`` of rows in chunks, computed when they are asked for.
+
+    ``predict`` is asked about a chunk of features and the ids of its rows; ``read`` about a row
+    that is made up, to say at once what is wrong with the columns.
+    """
+    columns = getattr(X, "columns", None)
+    tables = with_ids(X, ids)
+    read(_frame(np.ones((1, int(tables[0].shape[1]))), columns))
+    ask = functools.partial(_of_block, predict, columns, ["tasks"])
+    return _dask.of_chunks(ask, tables, np.empty(0))
 
 
 def _of_partition(part: Any, method: Any, empty: Any) -> Any:
@@ -86,7 +104,12 @@ def _of_partition(part: Any, method: Any, empty: Any) -> Any:
 
 def _of_block(method: Any, columns: Any, names: list[str], block: Any, *others: Any) -> Any:
     known = dict(zip(names, others, strict=True))
-    return np.asarray(method(_dask.as_frame(np.asarray(to_numpy(block)), columns), **known))
+    return np.asarray(method(_frame(np.asarray(to_numpy(block)), columns), **known))
+
+
+def _frame(block: FloatArray, columns: Any) -> Any:
+    """A chunk with the names of its columns, which a model may have learned, where it has any."""
+    return check.as_frame(None if columns is None else "pandas", block, columns, None)
 
 
 def _try(method: Callable[..., Any], row: Any, known: dict[str, Any]) -> Any:
@@ -157,32 +180,22 @@ def r2_of_collection(
     Y: Any,
     sample_weight: Any = None,
     confounds: Any = None,
+    ids: Any = None,
     *,
-    require_same: Callable[[check.Targets], None],
+    require_same: Callable[[check.Targets], None] = lambda targets: None,
 ) -> FloatArray:
-    """R2 of each target, in one pass over the chunks; ``require_same`` refuses other targets."""
-    data = Collection.of(X, Y, sample_weight, confounds)
-    require_same(data.targets_like)
-    columns = X.columns if hasattr(X, "columns") else None
-    names = data.targets_like.names
-    beside = "confounds", data.tables[0]
-    return r2_of_chunks(predict, data, beside, columns, names, gaps=True)
+    """R2 of each target, in one pass over the chunks; ``require_same`` refuses other targets.
 
-
-def r2_of_chunks(
-    predict: Callable[..., Any],
-    data: Collection,
-    beside: tuple[str, Any],
-    columns: Any,
-    names: Any,
-    *,
-    gaps: bool,
-) -> FloatArray:
-    """R2 of each target; ``predict`` is asked about rows of a chunk, and what is given beside them.
-
-    ``columns`` are the names of inputs that a frame has, ``names`` those of the targets.
+    ``predict`` is asked about rows of a chunk, and their confounds or the ids of their tasks.
     """
-    judge = functools.partial(_judge, predict, beside[0], columns, names, gaps)
+    data = Collection.of(X, Y, sample_weight, confounds, ids)
+    targets = data.targets_like
+    require_same(targets)
+    beside: tuple[str, Any] = ("confounds", data.tables[0])
+    if ids is not None:
+        beside = ("tasks", data.ids)
+    columns, names = getattr(X, "columns", None), targets.names if ids is None else None
+    judge = functools.partial(_judge, predict, beside[0], columns, names)
     tables = (*data.tables[1:], beside[1], data.weights)
     if data.is_lazy:
         found: Errors = _dask.add_chunks(judge, tables, _dask.starts_of(data.tables[1]))
@@ -190,7 +203,7 @@ def r2_of_chunks(
         found = judge(0, *tables)
     check.require_rows(np.empty((found.n_rows, 0)), 2)
     if not found.has_weight:
-        raise ValueError(
+        raise InputError(
             "sample_weight is zero for every row, so nothing is left to judge: give the rows that "
             "count a positive weight."
         )
@@ -202,7 +215,6 @@ def _judge(
     what: str,
     columns: Any,
     names: Any,
-    gaps: bool,
     start: int | None,
     inputs: Any,
     targets: Any,
@@ -211,13 +223,14 @@ def _judge(
 ) -> Errors:
     rows = np.asarray(to_numpy(inputs))
     true = np.asarray(as_column(np.asarray(to_numpy(targets), dtype=np.float64)))
-    # Infinity is refused, and NaN without gaps.
+    # Infinity is refused, and NaN where tasks have rows of their own.
+    gaps = what != "tasks"
     trouble = first_of(np.isinf(true) if gaps else ~np.isfinite(true), true, start)
     if trouble is not None:
         check.refuse_number(*trouble, "y", names, gaps=gaps)
     predicted = np.empty(true.shape)
     if len(rows):  # a chunk may be empty, and no model is asked about nothing
         known = {} if beside is None else {what: np.asarray(to_numpy(beside))}
-        answer = np.asarray(predict(_dask.as_frame(rows, columns), **known))
+        answer = np.asarray(predict(_frame(rows, columns), **known))
         predicted[:] = answer.reshape(true.shape)
     return Errors.of(true, predicted, weights)

@@ -17,27 +17,13 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes
-from ctfa.core.types import AnyArray, FloatArray
+from ctfa._errors import InputError
+from ctfa.core.types import AnyArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
 #: Sums that are added by one task.
 SPLIT_EVERY = 8
-
-
-class BadData(ValueError):
-    """What our own code says of the data of a chunk; other errors are the chunk's."""
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Mark what is refused in here as said by us."""
-    try:
-        yield
-    except BadData:
-        raise
-    except ValueError as error:
-        raise BadData(str(error)) from error
 
 
 @contextmanager
@@ -45,8 +31,8 @@ def reading() -> Iterator[None]:
     """Let refusals of data through; one clear error for whatever else fails in a chunk."""
     try:
         yield
-    except BadData as error:
-        raise ValueError(str(error)) from error
+    except InputError:
+        raise
     except Exception as error:
         raise RuntimeError(
             f"the data could not be read in chunks ({type(error).__name__}: {error}). Nothing was "
@@ -74,7 +60,7 @@ def as_array(data: Any, what: str) -> Any:
         kinds = list(data.dtypes.items()) if data.ndim == 2 else [(data.name, data.dtype)]
         for name, kind in kinds:
             if getattr(kind, "kind", "O") not in "biuf":
-                raise ValueError(
+                raise InputError(
                     f"column {name!r} of {what} holds {kind}, which is not numbers: encode it or "
                     "leave it out."
                 )
@@ -86,7 +72,7 @@ def as_array(data: Any, what: str) -> Any:
     else:
         array = data
     if getattr(array, "ndim", None) not in (1, 2):
-        raise ValueError(
+        raise InputError(
             f"{what} is a {type(data).__name__} that is not a table: pass an array of rows and "
             "columns, or use ctfa.labelled.fit for data with more dimensions."
         )
@@ -101,24 +87,20 @@ def _guarded(array: Any, what: str) -> Any:
     """
     check.refuse_kind(array.dtype, what)
     meta = importlib.import_module("dask.array.utils").meta_from_array(array)
-    kind = np.dtype(np.float64) if array.dtype.kind in "OSU" else array.dtype
     if isinstance(meta, np.ndarray):  # a mask is refused, and not handed on
-        meta = np.empty((0,) * array.ndim, dtype=kind)
+        meta = np.empty((0,) * array.ndim)
     read = functools.partial(refusing, read_block)
-    return array.map_blocks(read, what, dtype=kind, meta=meta)
+    return array.map_blocks(read, what, dtype=np.float64, meta=meta)
 
 
 def read_block(data: Any, what: str) -> Any:
     """A table of numbers where it lies; masks, dates, complex numbers and text are refused."""
-    check.refuse_kind(getattr(data, "dtype", None), what)
-    if is_foreign(data):
-        if "int64" in str(data.dtype):
-            check.refuse_rounded(to_numpy(data), what)
-        return data
-    check.require_plain_numbers(data, what)
-    if isinstance(data, np.ndarray) and data.dtype.kind not in "OSU":
-        return np.asarray(data)
-    return check.read_numbers(data, what)
+    if not is_foreign(data):
+        return check.read_numbers(data, what)
+    check.refuse_kind(data.dtype, what)
+    if "int64" in str(data.dtype):
+        check.refuse_rounded(to_numpy(data), what)
+    return data
 
 
 def count_rows(array: Any) -> Any:
@@ -135,7 +117,7 @@ def is_counted(array: Any) -> bool:
 
 
 def starts_of(array: Any) -> list[int | None]:
-    """First row of every chunk; None for each where nobody has counted."""
+    """First row of every chunk; None for each where they are not counted."""
     if not is_counted(array):
         return [None] * array.numblocks[0]
     ends: list[int | None] = np.cumsum(array.chunks[0]).tolist()
@@ -175,7 +157,7 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
 
 
 def classes_of_chunks(array: Any, classes: Classes) -> list[tuple[int | None, Classes]]:
-    """First row of every chunk and the classes of its rows; None where nobody has counted."""
+    """First row of every chunk and the classes of its rows; None where they are not counted."""
     return [
         (start, classes if start is None else classes.of_rows(start, int(size)))
         for start, size in zip(starts_of(array), array.chunks[0], strict=True)
@@ -251,9 +233,13 @@ def _boxed_answer(function: Callable[..., Any], told: Any, *tables: Any) -> Any:
 
 
 def refusing(function: Callable[..., Any], *tables: Any) -> Any:
-    """What a function makes of a chunk; what it refuses is said by us."""
-    with refusals():
+    """What a function makes of a chunk; what it refuses is about the data, and not the chunk's."""
+    try:
         return function(*tables)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _boxed(answer: Any) -> Any:
@@ -327,10 +313,3 @@ def _of_chunk(
         return none
     left = iter(blocks)
     return function(*(next(left) if there else None for there in given))
-
-
-def as_frame(block: FloatArray, columns: Any) -> Any:
-    """A chunk with the names of its columns, which a model may have learned, where it has any."""
-    if columns is None:
-        return block
-    return importlib.import_module("pandas").DataFrame(block, columns=columns)

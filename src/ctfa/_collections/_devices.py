@@ -7,32 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._errors import InputError
 from ctfa.core.libraries import imported
 from ctfa.core.moments import Moments, Summary, add_up
 from ctfa.core.types import FloatArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
-#: Libraries whose arrays are worked with where they lie.
-LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "array_api_strict")
 #: Numbers centred at once on a device: half a gigabyte.
 AT_ONCE = 1 << 26
-
-
-def is_foreign(data: Any) -> bool:
-    """Whether something is an array of another library than numpy."""
-    kind = type(data)
-    return kind.__module__.split(".")[0] in LIBRARIES and hasattr(data, "shape")
-
-
-def to_numpy(data: Any) -> Any:
-    """The numbers of an array, on the host; anything else as it is."""
-    if not is_foreign(data):
-        return data
-    if hasattr(data, "detach"):  # torch
-        held = data.detach().cpu()
-        # numpy has no bfloat16, and scikit-learn would go on in half the digits.
-        is_short = held.is_floating_point() and held.element_size() < 4
-        return (held.double() if is_short else held).numpy()
-    return data.get() if hasattr(data, "get") else np.asarray(data)  # CuPy gives nothing away
 
 
 def like(values: FloatArray, template: Any) -> Any:
@@ -116,7 +98,7 @@ def _in_double(space: Any, table: Any) -> Any:
         if library.startswith("jax")
         else "move the array to a device that has them, or to the CPU"
     )
-    raise ValueError(
+    raise InputError(
         f"an array of {library} with numbers of {table.dtype} cannot be turned into 64-bit floats "
         f"where it lies, and sums of squares need them: {advice}."
     ) from cause

@@ -1,4 +1,4 @@
-"""Which rows are in which folds, said of rows that nobody holds.
+"""Which rows are in which folds, of rows that are not in memory.
 
 Rows that are trained on in the same folds and tested on in the same folds are one class, and are
 summed up together. Contiguous folds make classes that are runs of rows; any other splitter gives
@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa._errors import InputError
 from ctfa.core.types import BoolArray, IntArray
 
 Split = tuple[IntArray, IntArray]
@@ -22,7 +23,7 @@ Stretch = tuple[int, int]  # first row, and first row behind
 
 #: A row is none of a fold's, one it learns from, or one it is judged by.
 TRAIN, TEST = 1, 2
-#: More classes than this are no folds any more.
+#: More classes than this are not folds any more.
 MOST_CLASSES = 1_000
 
 
@@ -34,7 +35,7 @@ class Wanted:
     cv: Any
     lowered: bool = False  # whether a number of folds may be lowered until each holds two rows
     is_last_alone: bool = False  # whether of a number of folds the last alone is tested
-    within: Wanted | None = None  # folds, a number of them, in each of which these are wanted anew
+    within: Wanted | None = None  # folds, a number of them, in each of which these are wanted again
 
     def inside(self, fold: int) -> str:
         """What the folds are for, of the rows that an outer fold learns from."""
@@ -42,7 +43,7 @@ class Wanted:
 
     def n_folds(self, n_rows: int) -> int | None:
         """Folds of so many rows; None where they cannot be divided into a number of them."""
-        if not _is_number(self.cv):
+        if not is_number(self.cv):
             return None
         number = min(int(self.cv), max(2, n_rows // 2)) if self.lowered else int(self.cv)
         return number if 2 <= number <= n_rows // 2 else None
@@ -50,7 +51,7 @@ class Wanted:
     @property
     def n_parts(self) -> int:
         """Classes of rows that the folds make, about."""
-        number = int(self.cv) if _is_number(self.cv) else 10
+        number = int(self.cv) if is_number(self.cv) else 10
         if self.within is None:
             return number
         return (number + 1) * (1 if self.within.is_last_alone else self.within.n_parts)
@@ -60,15 +61,17 @@ class Wanted:
 class Classes:
     """Classes of the rows of a data set, and the role of each class in every fold."""
 
-    n_rows: int | None  # None where nobody has counted them; there is one class then
+    n_rows: int | None  # None where they are not counted; there is one class then
     starts: IntArray | None  # first row of each class, where classes are runs of rows
     ids: IntArray | None  # class of each row, where they are not; -1 for rows that do not count
     roles: Mapping[str, IntArray]  # purpose: (folds, classes)
+    #: Folds to which the rows of each task are dealt in their order, instead; 0 for none.
+    n_dealt: int = 0
 
     @classmethod
-    def one(cls, n_rows: int | None = None) -> Classes:
-        """No folds."""
-        return cls(n_rows, np.zeros(1, dtype=np.intp), None, {})
+    def one(cls, n_rows: int | None = None, n_dealt: int = 0) -> Classes:
+        """No folds, but for those that rows of tasks are dealt to."""
+        return cls(n_rows, np.zeros(1, dtype=np.intp), None, {}, n_dealt)
 
     @classmethod
     def of(
@@ -77,10 +80,10 @@ class Classes:
         """Find the classes of so many rows; ``used`` says which of them count."""
         if not wanted:
             return cls.one(n_rows)
-        if used is None and groups is None and all(_is_number(want.cv) for want in wanted):
+        if used is None and groups is None and all(is_number(want.cv) for want in wanted):
             return cls._contiguous(wanted, n_rows)
         if any(want.within is not None for want in wanted):
-            raise ValueError("folds inside folds are read of consecutive rows alone: use numbers.")
+            raise InputError("folds inside folds are read of consecutive rows alone: use numbers.")
         return cls._scattered(wanted, n_rows, used, groups)
 
     @classmethod
@@ -113,16 +116,16 @@ class Classes:
         cls, wanted: Sequence[Wanted], n_rows: int, used: BoolArray | None, groups: Any
     ) -> Classes:
         n_used = n_rows if used is None else int(used.sum())
-        nobody = np.broadcast_to(0.0, (n_used, 1))
-        sample = check.Sample(nobody, None, used)
+        nothing = np.broadcast_to(0.0, (n_used, 1))
+        sample = check.Sample(nothing, None, used)
         ids = np.zeros(n_used, dtype=np.intp)
         found: dict[str, list[IntArray]] = {}
         for want in wanted:
-            cv = _number(want, n_used) if _is_number(want.cv) else want.cv
+            cv = _number(want, n_used) if is_number(want.cv) else want.cv
             found[want.purpose] = []
-            for train, test in check.read_folds(cv, sample, nobody, groups):
+            for train, test in check.read_folds(cv, sample, nothing, groups):
                 if np.unique(train).size < train.size:
-                    raise ValueError(
+                    raise InputError(
                         f"cv={want.cv!r} draws rows several times, which sums of rows cannot "
                         "follow: use folds that divide the rows."
                     )
@@ -132,7 +135,7 @@ class Classes:
                 found[want.purpose].append(role)
                 ids = np.unique(ids * (TRAIN + TEST + 1) + role, return_inverse=True)[1]
                 if ids.max() >= MOST_CLASSES:
-                    raise ValueError(
+                    raise InputError(
                         f"the folds of cv={want.cv!r} divide the rows into more than "
                         f"{MOST_CLASSES} classes that would be summed up one by one: use fewer "
                         "folds."
@@ -164,7 +167,7 @@ class Classes:
         if self.ids is not None:
             return Classes(n_rows, None, self.ids[start : start + n_rows], {})
         assert self.starts is not None
-        return Classes(n_rows, self.starts - start, None, {})
+        return Classes(n_rows, self.starts - start, None, {}, self.n_dealt)
 
     def parts(self, n_rows: int) -> Iterator[tuple[int, slice | IntArray]]:
         """Classes of the rows of a chunk, and which rows these are."""
@@ -189,7 +192,8 @@ class Classes:
         }
 
 
-def _is_number(cv: Any) -> bool:
+def is_number(cv: Any) -> bool:
+    """Whether folds are given by how many there are."""
     return isinstance(cv, Integral) and not isinstance(cv, bool)
 
 
@@ -203,7 +207,7 @@ def _number(want: Wanted, n_rows: int) -> int:
 
 def refuse_folds(cv: Any, n_rows: int) -> NoReturn:
     """Refuse folds of less than two rows."""
-    raise ValueError(
+    raise InputError(
         f"cv={cv!r} cannot split {n_rows} rows: two folds or more are needed, of two rows or more "
         "each."
     )

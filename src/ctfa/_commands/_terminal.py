@@ -9,7 +9,6 @@ import importlib
 import json
 import math
 import os
-import re
 import signal
 import sys
 import threading
@@ -21,6 +20,7 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+from ctfa._errors import UNSAID, InputError, Message, Option
 from ctfa._progress import progress
 from ctfa._text import UNSEEN, visible
 from ctfa.core.libraries import lacks_memory
@@ -32,16 +32,18 @@ Steps = Callable[[str], None]
 PROBLEM, INTERRUPTED, TERMINATED, UNREAD = 1, 130, 143, 141
 #: Errors whose text is written for people; any other is ours to mend.
 TOLD = (ValueError, TypeError, KeyError, LookupError, OSError, ImportError, MemoryError)
-#: An aggregator that Python's users are told to pass, for the sake of its options.
-AGGREGATOR = re.compile(r"(?:targets=)?TargetAggregator\(([^()]*)\)")
-#: Options as Python has them, in sentences that are raised for both.
-OPTION = re.compile(
-    r"\b(masked|sample|task|anomalies|weights|solver|aggregate|head|neighbours|max_loss|held_out"
-    r"|n_regions|tolerance|min_size)"
-    r"='?([\w:.+-]+)'?"
-)
-#: The same without a value.
-BARE = re.compile(r"\b(?:n_regions|min_size)\b")
+#: Options of Python that are options here, in sentences that are said to both.
+FLAGS = {
+    *("aggregate", "anomalies", "cv", "head", "held_out", "masked", "max_loss", "min_size"),
+    *("n_groups", "n_regions", "neighbours", "own_past", "sample", "solver", "task"),
+    *("tolerance", "weights"),
+}
+#: What Python's users are told to pass where one option is enough here.
+CALLED: dict[str, str | Option] = {
+    "targets=": "",
+    "TargetAggregator(regressor=LinearRegression())": Option("solver", "ols"),
+    "TargetAggregator(regressor=RidgeCV())": Option("solver", "ridge"),
+}
 #: What a command does: its options to its exit code.
 Work = Callable[[argparse.Namespace], int]
 
@@ -249,19 +251,25 @@ def guarded(work: Work) -> Work:
 
 def complain(name: str, sentence: str) -> None:
     """Print one line on standard error, options as they are given here."""
-    said = AGGREGATOR.sub(r"\1", " ".join(sentence.split()))
-    said = BARE.sub(lambda found: _flag(found[0]), OPTION.sub(_as_given_here, said))
-    note(f"ctfa {name}: {said}")
+    note(" ".join(f"ctfa {name}: {as_given_here(sentence)}".split()))
 
 
-def _as_given_here(found: re.Match[str]) -> str:
-    value = "none" if found[2] == "None" else found[2]
-    return f"{_flag(found[1])} {value}"
+def as_given_here(said: str) -> str:
+    """A message with its options as they are written here."""
+    return said.renamed(CALLED).written(_flag) if isinstance(said, Message) else said
 
 
-def _flag(name: str) -> str:
-    """An option as it is written here."""
-    return "--" + name.removeprefix("n_").replace("_", "-")
+def _flag(option: Option) -> str:
+    """An option as it is written here, where it is one."""
+    name, value = option
+    if name not in FLAGS:
+        return str(option)
+    flag = "--" + name.removeprefix("n_").replace("_", "-")
+    if value is UNSAID:
+        return flag
+    if isinstance(value, tuple):
+        return f"{flag} {(',' if name == 'task' else ':').join(map(str, value))}"
+    return f"{flag} {'none' if value is None else value}"
 
 
 def in_words(error: BaseException) -> str:
@@ -272,9 +280,10 @@ def in_words(error: BaseException) -> str:
         where = f"{error.filename}: " if error.filename is not None else ""
         return f"{where}{error.strerror}"
     # str() of a KeyError is the repr of its text.
-    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    keeps = isinstance(error, KeyError | InputError) and error.args
+    text = error.args[0] if keeps and isinstance(error.args[0], str) else str(error)
     if isinstance(error, TOLD) and text.strip():
-        return text
+        return as_given_here(text)
     return (
         f"something went wrong that ctfa did not expect ({type(error).__name__}: {text}); "
         "--debug shows where."
@@ -296,10 +305,10 @@ def _warnings_in_words(name: str, *, show: bool) -> Iterator[None]:
     told: set[str] = set()
 
     def tell(message: Any, category: Any, *_: Any, **__: Any) -> None:
-        text = str(message)
+        text = message.args[0] if isinstance(message, Warning) else message
         if show and text not in told:
             told.add(text)
-            complain(name, f"note: {text}")
+            complain(name, Message("note: ", text))
 
     with warnings.catch_warnings():
         warnings.resetwarnings()

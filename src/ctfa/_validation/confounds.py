@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._validation.numbers import first_of, read_numbers, require_plain_numbers
+from ctfa._errors import InputError
+from ctfa._validation.numbers import first_of, read_numbers
 from ctfa.core.types import BoolArray, FloatArray
 
 
@@ -15,27 +16,26 @@ def read_confounds(confounds: Any, n_samples: int) -> FloatArray | None:
     """Columns of confounds as finite numbers ``(n_samples, p)``; None without one."""
     if confounds is None:
         return None
-    require_plain_numbers(
+    columns = read_numbers(
         confounds,
         "confounds",
+        "pass seasons as indicators or harmonics, and time as a number",
         dates="such as the year for a trend and an indicator for each month",
         rounded="count time from a later start",
     )
-    advice = "pass seasons as indicators or harmonics, and time as a number"
-    columns = read_numbers(confounds, "confounds", advice)
     if columns.ndim == 1:
         columns = columns[:, None]
     if columns.ndim != 2 or columns.shape[0] != n_samples:
-        raise ValueError(
+        raise InputError(
             f"confounds has shape {np.shape(confounds)} but X has {n_samples} rows: pass an array "
             "(n_samples, n_columns), one row for each row of X."
         )
     if not columns.shape[1]:
-        raise ValueError("confounds has no columns: leave it out.")
+        raise InputError("confounds has no columns: leave it out.")
     bad = np.argwhere(~np.isfinite(columns))
     if bad.size:
         row, column = map(int, bad[0])
-        raise ValueError(
+        raise InputError(
             f"confounds contains NaN or infinity (first at row {row}, column {column}): it must be "
             "known in every row; leave out the rows where it is not."
         )
@@ -48,20 +48,20 @@ def read_confounds_again(
     """Columns for other rows; ``seen`` are the means of those of fit, None where it had none."""
     if seen is None:
         if confounds is not None:
-            raise ValueError(
+            raise InputError(
                 "confounds were given but fit has seen none: leave them out, or pass them to fit "
                 "too."
             )
         return None
     if confounds is None:
-        raise ValueError(
+        raise InputError(
             f"fit has taken confounds of {seen.size} columns off every series: pass confounds= for "
             "these rows too, the same columns in the same order."
         )
     columns = read_confounds(confounds, n_samples)
     assert columns is not None
     if columns.shape[1] != seen.size:
-        raise ValueError(
+        raise InputError(
             f"confounds has {columns.shape[1]} columns but fit has seen {seen.size}: pass the same "
             "columns in the same order."
         )
@@ -71,7 +71,7 @@ def read_confounds_again(
 def refuse_in_search(name: str, given: Any) -> None:
     """Refuse what a search over the limits of both phases does not know."""
     if given is not None:
-        raise ValueError(
+        raise InputError(
             f"CTFARegressorCV takes no {name}: use CTFARegressor, whose max_loss='auto' is chosen "
             "with it."
         )
@@ -80,7 +80,7 @@ def refuse_in_search(name: str, given: Any) -> None:
 def require_levels(confounds: Any, scale: str) -> None:
     """Refuse confounds where levels are to be kept."""
     if confounds is not None and scale == "none":
-        raise ValueError(
+        raise InputError(
             "scale='none' keeps the levels of the targets, and confounds take them off: use "
             "scale='standard' or 'center' with confounds."
         )
@@ -89,7 +89,7 @@ def require_levels(confounds: Any, scale: str) -> None:
 def require_in_sample(features: Any) -> None:
     """Refuse folds of Phase II, which would judge by confounds that have seen their test rows."""
     if features is not None and features.cv is not None:
-        raise ValueError(
+        raise InputError(
             f"features are judged on folds (cv={features.cv!r}), and the confounds of a fit are "
             "found on all its rows: use FeatureAggregator(cv=None) with confounds."
         )
@@ -99,7 +99,7 @@ def require_more_than_confounds(left: BoolArray, names: Sequence[str]) -> None:
     """Refuse targets of which the confounds leave nothing but rounding."""
     told = np.flatnonzero(~left)
     if told.size:
-        raise ValueError(
+        raise InputError(
             f"the confounds alone tell target {first_of(told, names)}: nothing is left to "
             "predict. Leave it out, or use fewer columns in the confounds."
         )

@@ -1,4 +1,4 @@
-"""Arrays and frames into finite float64 numbers, with their names."""
+"""Arrays and frames into finite float64 numbers, with their names; and whether these are enough."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from sklearn.utils.validation import check_array, column_or_1d, validate_data
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
 
+from ctfa._errors import InputError, Message, Option
 from ctfa._threads import one_thread
 from ctfa._validation.confounds import read_confounds
-from ctfa._validation.containers import container_of
 from ctfa._validation.numbers import (
     FILL,
     LARGEST,
     SMALLEST,
-    explained,
+    container_of,
+    first_of,
     read_numbers,
     refuse_gaps,
-    require_plain_numbers,
+    require_table,
     warn,
-    warn_of_fills,
 )
-from ctfa._validation.options import called, judges, read_judge
-from ctfa._validation.sufficiency import SPARE, warn_if_doubtful
+from ctfa._validation.options import BY_LEAST_SQUARES, called, judges, read_judge
 from ctfa.core.design import Design, is_single
+from ctfa.core.spaces.paired import pivots
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
@@ -152,30 +153,15 @@ def read_inputs(
     With ``gaps`` NaN is a missing value; otherwise it is refused. ``n_least`` rows are needed on
     reset.
     """
-    is_plain = type(X) is np.ndarray and X.dtype == np.float64
-    if not is_plain:
-        require_plain_numbers(X, "X")
-    if reset and is_plain and X.ndim == 2 and min(X.shape) > 1:
-        # What scikit-learn would conclude, without its search for the kind of container.
-        values: FloatArray = X
-        estimator.n_features_in_ = values.shape[1]
-        vars(estimator).pop("feature_names_in_", None)
+    values = read_numbers(X, "X")
+    laid_out = hasattr(estimator, "layout")
+    require_table(values, "X", n_least if reset else 1, laid_out=laid_out)
+    if reset and type(X) is np.ndarray:
+        tell_input_names(estimator, values.shape[1], None)
     else:
-        try:
-            values = validate_data(
-                estimator,
-                X,
-                reset=reset,
-                dtype=np.float64,
-                ensure_all_finite=False,
-                ensure_min_samples=n_least if reset else 1,
-            )
-        except (TypeError, ValueError) as error:
-            raise explained(error, "X", X, has_layout=hasattr(estimator, "layout")) from error
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
     names = vars(estimator).get("feature_names_in_")
-    refuse_gaps(values, "X", names, gaps=gaps, advice=advice)
-    if reset:
-        warn_of_fills(values, "X", names)
+    refuse_gaps(values, "X", names, gaps=gaps, advice=advice, may_be_filled=reset)
     return values
 
 
@@ -204,9 +190,9 @@ def read_feature_names(estimator: Any, given: Any) -> list[str]:
     names = np.asarray(given, dtype=object)
     # In scikit-learn's words, which its users may look for.
     if seen is not None and not np.array_equal(seen, names):
-        raise ValueError("input_features is not equal to feature_names_in_: leave it out.")
+        raise InputError("input_features is not equal to feature_names_in_: leave it out.")
     if len(names) != n_features:
-        raise ValueError(
+        raise InputError(
             f"input_features should have length equal to number of features ({n_features}), got "
             f"{len(names)}"
         )
@@ -225,29 +211,17 @@ def read_targets(
 
     With ``gaps`` NaN is a missing value; otherwise it is refused.
     """
-    library, labels = None, None
-    is_plain = type(Y) is np.ndarray and Y.dtype == np.float64
-    if not is_plain:
-        require_given(Y, what)
-        require_plain_numbers(Y, what)
-        library, labels = container_of(Y)
-    if is_plain and Y.size and Y.ndim in (1, 2):
-        values: FloatArray = Y
-    else:
-        try:
-            values = check_array(
-                Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name=what
-            )
-        except (TypeError, ValueError) as error:
-            raise explained(error, what) from error
+    require_given(Y, what)
+    library, labels = container_of(Y)
+    values = read_numbers(Y, what)
     is_vector = values.ndim == 1
     if is_vector:
         values = values.reshape(-1, 1)
+    require_table(values, what)
     require_same_rows(values.shape[0], n_samples, what)
     targets = name_targets(values, labels, library, is_vector=is_vector, what=what)
-    refuse_gaps(values, what, targets.names, gaps=gaps)
-    if n_samples is not None:
-        warn_of_fills(values, what, targets.names)
+    is_fit = n_samples is not None
+    refuse_gaps(values, what, targets.names, gaps=gaps, may_be_filled=is_fit)
     return targets if used is None else targets._replace(values=values[used])
 
 
@@ -264,22 +238,20 @@ def name_targets(
 
 def read_vector(y: Any, sample: Sample) -> FloatArray:
     """One target as a float64 vector of finite numbers, of the rows used."""
-    require_given(y, "y")
-    require_plain_numbers(y, "y")
-    try:
-        vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
-    except (TypeError, ValueError) as error:
-        raise explained(error, "y") from error
-    require_same_rows(vector.size, sample.n_given, "y")
-    refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
-    warn_of_fills(vector.reshape(-1, 1), "y", ["y"])
-    return vector if sample.used is None else vector[sample.used]
+    targets = read_targets(y, sample.n_given, used=sample.used)
+    require_one_target(targets.values.shape[1])
+    if not targets.is_vector:
+        warn(
+            "A column-vector y was passed when a 1d array was expected: pass y.ravel().",
+            category=DataConversionWarning,
+        )
+    return targets.values[:, 0]
 
 
 def require_one_target(n_targets: int) -> None:
     """Refuse several targets where one is meant."""
     if n_targets != 1:
-        raise ValueError(
+        raise InputError(
             f"y has {n_targets} columns and should be a 1d array: pass one target, or use "
             "CTFARegressor for several."
         )
@@ -289,18 +261,17 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
     """Weights of the rows as they were given, or None where there are none."""
     if sample_weight is None:
         return None
-    require_plain_numbers(sample_weight, "sample_weight")
     weights = read_numbers(sample_weight, "sample_weight", "pass one number for each row of X")
     if weights.ndim == 0 and n_samples is not None:
         weights = np.full(n_samples, float(weights))
     if n_samples is not None and weights.shape != (n_samples,):
-        raise ValueError(
+        raise InputError(
             f"sample_weight has shape {weights.shape} but X has {n_samples} rows: pass one weight "
             "for each row."
         )
     require_weights(weights)
     if not (weights > 0.0).any():
-        raise ValueError(
+        raise InputError(
             "sample_weight is zero for every row, so nothing is left to fit: give the rows that "
             "count a positive weight."
         )
@@ -308,11 +279,11 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
 
 
 def require_weights(weights: FloatArray) -> None:
-    """Refuse weights, of any part of the rows, that are no finite numbers from zero up."""
+    """Refuse weights, of any part of the rows, that are not finite numbers from zero up."""
     if not np.isfinite(weights).all():
-        raise ValueError("sample_weight contains NaN or infinity: use 0 to leave a row out.")
+        raise InputError("sample_weight contains NaN or infinity: use 0 to leave a row out.")
     if (weights < 0.0).any():
-        raise ValueError(
+        raise InputError(
             f"sample_weight contains negative values (smallest {weights.min():g}): use 0 to leave "
             "a row out."
         )
@@ -323,7 +294,7 @@ def refuse_extreme_weights(weights: FloatArray, what: str) -> None:
     """Refuse weights whose products overflow or vanish; zero is none of them."""
     bad = weights[(weights > LARGEST) | ((weights < SMALLEST) & (weights > 0.0))]
     if bad.size:
-        raise ValueError(
+        raise InputError(
             f"{what} contains {bad[0]:g}, too {'large' if bad[0] > 1.0 else 'small'} to compute "
             f"with: use weights from {SMALLEST:g} to {LARGEST:g}; only their ratios count."
         )
@@ -332,7 +303,7 @@ def refuse_extreme_weights(weights: FloatArray, what: str) -> None:
 def require_width(values: FloatArray, width: int, what: str, columns: str) -> None:
     """Refuse another number of columns than fit has seen."""
     if values.shape[1] != width:
-        raise ValueError(
+        raise InputError(
             f"{what} has {values.shape[1]} columns but fit has seen {width} {columns}: pass one "
             "column for each, in the same order."
         )
@@ -341,7 +312,7 @@ def require_width(values: FloatArray, width: int, what: str, columns: str) -> No
 def require_rows(values: FloatArray, minimum: int) -> None:
     """Refuse too few rows for a score."""
     if len(values) < minimum:
-        raise ValueError(f"R2 of {len(values)} row is not defined: pass {minimum} rows or more.")
+        raise InputError(f"R2 of {len(values)} row is not defined: pass {minimum} rows or more.")
 
 
 def require_same_targets(
@@ -351,7 +322,7 @@ def require_same_targets(
     require_width(targets.values, len(names), what, "targets")
     if named and targets.labels is not None and targets.names != tuple(names):
         first = next(i for i, name in enumerate(names) if name != targets.names[i])
-        raise ValueError(
+        raise InputError(
             f"the target names should match those that were passed during fit: column {first} of "
             f"{what} is {targets.names[first]!r} and was {names[first]!r}; pass the same columns "
             "in the same order."
@@ -362,13 +333,15 @@ def require_finite_prediction(values: FloatArray, models: Sequence[Any]) -> None
     """Refuse to hand on what regressors of groups, or a named target's own, could not predict."""
     bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
     if bad.size:
-        model, instead = models[bad[0]], ""
+        model, instead = models[bad[0]], Message()
         whose = f"the {type(model).__name__} of group {bad[0]}"
         if isinstance(model, str):
-            whose, instead = f"the model of target {model!r} by itself", "use head='mean', "
-        raise ValueError(
-            f"{whose} predicted NaN or infinity: its fit has failed; {instead}scale the features "
-            "or use another regressor."
+            whose = f"the model of target {model!r} by itself"
+            instead = Message("use ", Option("head", "mean"), ", ")
+        raise InputError(
+            f"{whose} predicted NaN or infinity: its fit has failed; ",
+            instead,
+            "scale the features or use another regressor.",
         )
 
 
@@ -381,10 +354,11 @@ def require_finite_judgement(told: FloatArray, model: Any) -> None:
 
 def refuse_judgement(model: Any, why: str, error: Exception | None = None) -> NoReturn:
     """Say that a regressor has nothing to say of rows that it was not fitted to."""
-    raise ValueError(
+    raise InputError(
         f"{type(model).__name__} cannot judge merges by rows that it was not fitted to: "
-        f"{why.rstrip('.')}. Use another regressor, or judge by another with "
-        "TargetAggregator(regressor=LinearRegression())."
+        f"{why.rstrip('.')}. Use another regressor, or judge by another with ",
+        BY_LEAST_SQUARES,
+        ".",
     ) from error
 
 
@@ -400,7 +374,7 @@ def require_given(y: Any, what: str) -> None:
     """Refuse a fit without targets."""
     if y is None:
         # The first words are the ones that scikit-learn's own estimators use.
-        raise ValueError(
+        raise InputError(
             f"this estimator requires y to be passed, but the target y is None: pass {what}, one "
             "row for each row of X."
         )
@@ -409,7 +383,7 @@ def require_given(y: Any, what: str) -> None:
 def require_same_rows(n_rows: int, n_samples: int | None, what: str, *, first: str = "X") -> None:
     """Refuse tables of different numbers of rows."""
     if n_samples is not None and n_rows != n_samples:
-        raise ValueError(
+        raise InputError(
             f"{first} has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
         )
 
@@ -418,19 +392,18 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
     """Targets with a weight for each, of mean one; None where all are equal."""
     if target_weight is None:
         return targets
-    require_plain_numbers(target_weight, "target_weight")
     n_targets = targets.values.shape[1]
     advice = "pass one number for each target, such as the area it stands for"
     weights = read_numbers(target_weight, "target_weight", advice)
     if weights.shape != (n_targets,):
-        raise ValueError(
+        raise InputError(
             f"target_weight has shape {weights.shape} but y has {n_targets} columns: pass one "
             "weight for each target."
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
     if bad.size:
         first = int(bad[0])
-        raise ValueError(
+        raise InputError(
             f"target_weight of target {targets.names[first]!r} is {weights[first]:g}: weights must "
             "be positive and finite; leave out a target that is to count for nothing."
         )
@@ -452,21 +425,192 @@ def refuse_for_target_weight(
     for is_given, option, instead in (
         (
             aggregate == "pool" and not (judges(judge) and read_judge(judge) is None),
-            f"aggregate={aggregate!r} with regressor={called(judge)}",
-            "aggregate='mean' or regressor=None",
+            Message(Option("aggregate", aggregate), f" with regressor={called(judge)}"),
+            Message(Option("aggregate", "mean"), " or regressor=None"),
         ),
         (aggregator.flip, "flip=True", "flip=False"),
         (aggregator.guard is not None, f"guard={aggregator.guard!r}", "guard=None"),
         (is_correlation, "order='correlation'", "order='given'"),
     ):
         if is_given:
-            raise ValueError(
-                f"target_weight was given but {option} counts every target alike: use {instead}, "
-                "or leave the weights out."
+            raise InputError(
+                "target_weight was given but ",
+                option,
+                " counts every target alike: use ",
+                instead,
+                ", or leave the weights out.",
             )
     if aggregate is None and np.isnan(targets.values).any():
-        raise ValueError(
+        raise InputError(
             "target_weight was given but y contains missing values, and groups of targets with "
             "shared inputs and gaps count every target alike: fill the gaps, leave the weights "
             "out, or use MultiInputCTFARegressor with the same columns for every target."
         )
+
+
+# -- Data that leave nothing to decide, or only rounding
+
+
+#: Relative spread below which a target is constant and its variation rounding.
+FLAT = 1e-14
+#: Degrees of freedom above which the noise can be judged.
+SPARE = 2
+#: How the sentence begins that says so where there are not.
+SHORT = "X has .* rows to learn from"
+#: How the sentence begins on inputs that nearly depend on each other.
+DOUBTFUL = "X has a condition number"
+#: Targets up to which a number is kept for every two of them.
+LARGEST_MATRIX = 10_000
+#: Pivots of inner products of unit columns below which columns may depend on each other.
+SUSPECT = 1e-12
+
+
+def require_freedom(design: Design, way_out: str, n_spent: int = 0) -> None:
+    """Refuse data that leave no degrees of freedom for the noise.
+
+    The rows of the design are those that confounds leave of ``n_spent`` more.
+    """
+    n_samples, n_inputs, rank = design.n_samples, design.n_inputs, design.rank
+    if n_samples > rank + SPARE:
+        return
+    redundant = rank < min(n_inputs, n_samples - 1)
+    rank_text, needed = (f" (rank {rank})", rank) if redundant else ("", n_inputs)
+    beside = f" beside confounds of rank {n_spent}" if n_spent else ""
+    raise InputError(
+        f"X has n_samples={n_samples + n_spent} rows and {n_inputs} features{rank_text}{beside}: "
+        "least squares leaves too few degrees of freedom for the noise; "
+        f"{needed + n_spent + 3} rows or more are needed. Use {way_out}, or fewer features."
+    )
+
+
+def keep_apart(n_rows: int, n_features: int, rank: int, n_tasks: int, *, chosen: bool) -> None:
+    """Say that tasks, all pooled, leave no degrees of freedom for the noise.
+
+    Where the limit is ``chosen`` here, nothing merges; one that was given would merge everything.
+    """
+    rank_text = f" (rank {rank} within tasks)" if rank < n_features else ""
+    fault = (
+        f"X has {n_rows} rows and {n_features} features{rank_text} for {n_tasks} tasks: common "
+        "slopes and an offset for each task leave too few degrees of freedom for the noise, so "
+        f"nothing can be said of a merge; {rank + n_tasks + SPARE + 1} rows or more are needed."
+    )
+    if not chosen:
+        raise InputError(
+            f"{fault} Use fewer features or more rows, or targets='passthrough' with a regressor "
+            "such as RidgeCV() to keep every task by itself."
+        )
+    warn(
+        f"{fault} ",
+        Option("max_loss", "auto"),
+        " keeps every task by itself, and the default regressor is ridge regression.",
+    )
+
+
+def require_columns_freedom(design: Design) -> None:
+    """Refuse data on which the authors' count of degrees of freedom is not positive."""
+    if design.n_samples <= design.n_inputs + 2:
+        raise InputError(
+            f"X has n_samples={design.n_samples} rows and {design.n_inputs} features: the paper's "
+            f"formula counts every feature, also redundant ones, and needs {design.n_inputs + 3} "
+            "rows or more. Use criterion='risk', which counts the rank, or fewer features."
+        )
+
+
+def require_matrix_size(n_targets: int, what: str) -> None:
+    """Refuse a matrix of all pairs that would not fit in memory."""
+    if n_targets > LARGEST_MATRIX:
+        raise InputError(
+            f"{what} holds a number for every two of {n_targets} targets, "
+            f"{n_targets**2 * 8 / 2**30:.0f} GiB: use it with {LARGEST_MATRIX} targets or fewer."
+        )
+
+
+def is_varying(values: FloatArray) -> BoolArray:
+    """Which columns are not constant, up to rounding; gaps do not count."""
+    gaps = np.isnan(values)
+    low = np.where(gaps, np.inf, values).min(axis=0)
+    high = np.where(gaps, -np.inf, values).max(axis=0)
+    return np.asarray(high - low > FLAT * np.maximum(high, -low))
+
+
+def require_varying(values: FloatArray, names: Sequence[str]) -> None:
+    """Refuse constant targets: there is nothing to explain, and R2 is not defined."""
+    flat = np.flatnonzero(~is_varying(values))
+    if flat.size:
+        raise InputError(
+            f"target {first_of(flat, names)} is constant over the rows used: there is nothing to "
+            "predict. Leave it out."
+        )
+
+
+def require_observed(values: FloatArray, names: Sequence[str], needed: int, why: str) -> None:
+    """Refuse targets with too few observed rows."""
+    short = _too_short(values, names, needed)
+    if short:
+        raise InputError(
+            f"{short} rows: {why} needs {needed} or more. Leave it out, fill it, or use fewer "
+            "features."
+        )
+
+
+def require_observed_in_folds(
+    targets: Any, splits: Sequence[tuple[IntArray, IntArray]], needed: int
+) -> None:
+    """Refuse folds in which a target with gaps has too few rows to learn from."""
+    if not np.isnan(targets.values).any():
+        return
+    for number, (train, _) in enumerate(splits):
+        short = _too_short(targets.values[train], targets.names, needed)
+        if short:
+            raise InputError(
+                f"fold {number} of cv: {short} of its {train.size} training rows; least squares "
+                f"needs {needed}. Use other folds, or leave it out."
+            )
+
+
+def _too_short(values: FloatArray, names: Sequence[str], needed: int) -> str:
+    """Name the first target observed too seldom, and how often; empty where there is none."""
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    short = np.flatnonzero(counts < needed)
+    if not short.size:
+        return ""
+    return f"target {first_of(short, names)} is observed in {counts[short[0]]}"
+
+
+def require_any_score(scores: Sequence[float]) -> None:
+    """Refuse to score where no target is observed."""
+    if np.isnan(scores).all():
+        raise InputError("no target is observed in two rows or more: R2 is not defined.")
+
+
+def require_judges(held_out: Sequence[FloatArray], name: str) -> None:
+    """Refuse folds none of which can judge: the target must vary over the test rows of one."""
+    if not any(is_varying(target[:, None])[0] for target in held_out):
+        raise InputError(
+            f"target {name!r} is constant over the test rows of every fold: no R2 is defined. "
+            "Shuffle the folds or use fewer of them."
+        )
+
+
+def warn_if_doubtful(designs: Sequence[Design], what: str = "X") -> None:
+    """Say when rounding of the inputs could decide."""
+    if any(design.is_doubtful for design in designs):
+        worst = min(design.rcond for design in designs if design.rank)
+        warn(
+            f"{what} has a condition number of about {1.0 / worst:.0e}: above 1e9 rounding may "
+            "decide merges. Drop or average features that are copies up to noise."
+        )
+
+
+def may_be_doubtful(columns: FloatArray) -> BoolArray:
+    """Which tables ``(tables, rows, columns)``, centred, are worth factoring to be sure.
+
+    From inner products, which are cheap and know no more than half of the digits.
+    """
+    gram = columns.swapaxes(1, 2) @ columns
+    square = np.diagonal(gram, axis1=1, axis2=2)
+    length = np.sqrt(np.where(square > 0.0, square, 1.0))
+    unit = gram / (length[:, :, None] * length[:, None, :])
+    step = np.arange(unit.shape[1])
+    unit[:, step, step] = 1.0
+    return np.asarray((pivots(unit) < SUSPECT).any(axis=1))

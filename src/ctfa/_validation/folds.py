@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import BaseCrossValidator, GroupKFold, PredefinedSplit, check_cv
 
+from ctfa._errors import InputError, Option
 from ctfa._validation.data import Sample
 from ctfa._validation.numbers import warn
 from ctfa._validation.options import either
@@ -58,10 +59,10 @@ class BlockedKFold(BaseCrossValidator):  # type: ignore[misc]
         for name, least in (("n_splits", 2), ("gap", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-                raise ValueError(f"{name}={value!r}: pass a whole number of {least} or more.")
+                raise InputError(f"{name}={value!r}: pass a whole number of {least} or more.")
         rows = np.arange(X.shape[0] if hasattr(X, "shape") else len(X))
         if self.n_splits > rows.size:
-            raise ValueError(
+            raise InputError(
                 f"n_splits={self.n_splits} blocks cannot be cut from {rows.size} rows."
             )
         for test in np.array_split(rows, self.n_splits):
@@ -72,19 +73,27 @@ class BlockedKFold(BaseCrossValidator):  # type: ignore[misc]
 def require_foldable(criterion: Any, cv: Any) -> None:
     """Refuse folds for a criterion that needs none."""
     if not criterion_of(criterion, FEATURE_CRITERIA).on_folds:
-        raise ValueError(
+        raise InputError(
             f"cv={cv!r} was given but criterion={criterion!r} is judged in sample: use cv=None, or "
             f"criterion={either(FEATURE_CRITERIA, 'on_folds')}."
         )
 
 
 def read_folds(
-    cv: Any, sample: Sample, y: FloatArray, groups: Any = None, *, purpose: str = ""
+    cv: Any,
+    sample: Sample,
+    y: FloatArray,
+    groups: Any = None,
+    *,
+    purpose: str = "",
+    option: str = "cv",
 ) -> list[tuple[IntArray, IntArray]]:
     """Training and test rows of each fold, counted among the rows used.
 
-    Rows that stand in for others come with the folds for each purpose.
+    Rows that stand in for others come with the folds for each purpose. ``option`` is what the
+    folds are called by whoever gave them.
     """
+    given = Option(option, cv)
     if sample.folds is not None:
         return sample.folds[purpose]
     labels = None if groups is None else read_labels(groups, sample)
@@ -97,23 +106,33 @@ def read_folds(
         ]
     except (TypeError, ValueError) as error:
         hint = ""
-        if labels is None and "groups" in str(error):
+        if labels is None and _divides_by_labels(cv):
             hint = " Pass groups= to fit (through a search: params={'groups': ...})."
-        raise ValueError(
-            f"cv={cv!r} cannot split {sample.n_samples} rows: {error}{hint}"
-        ) from error
+        said = f" cannot split {sample.n_samples} rows: {error}{hint}"
+        raise InputError(given, said) from error
     # Lists count the rows given, a splitter divides those used.
     if isinstance(cv, PredefinedSplit) or not (isinstance(cv, Integral) or hasattr(cv, "split")):
-        splits = [(_rows_used(train, sample), _rows_used(test, sample)) for train, test in splits]
+        splits = [
+            (_rows_used(train, sample, option), _rows_used(test, sample, option))
+            for train, test in splits
+        ]
     if not splits:
-        raise ValueError(f"cv={cv!r} gives no folds: use two or more.")
+        raise InputError(given, " gives no folds: use two or more.")
     for number, (train, test) in enumerate(splits):
         if train.size < 2 or test.size < 2:
-            raise ValueError(
-                f"fold {number} of cv={cv!r} has {train.size} training and {test.size} test rows; "
-                "two of each or more are needed. Use fewer folds."
+            raise InputError(
+                f"fold {number} of ",
+                given,
+                f" has {train.size} training and {test.size} test rows; two of each or more are "
+                "needed. Use fewer folds.",
             )
     return splits
+
+
+def _divides_by_labels(cv: Any) -> bool:
+    """Whether a splitter needs labels of the rows, by its own word."""
+    told = getattr(cv, "get_metadata_routing", None)
+    return told is not None and bool(told().consumes("split", ["groups"]))
 
 
 def read_labels(groups: Any, sample: Sample) -> Any:
@@ -122,7 +141,7 @@ def read_labels(groups: Any, sample: Sample) -> Any:
         return None
     groups = np.asarray(groups)
     if groups.shape != (sample.n_given,):
-        raise ValueError(
+        raise InputError(
             f"groups has shape {groups.shape} but X has {sample.n_given} rows: pass one label for "
             "each row."
         )
@@ -147,15 +166,16 @@ def read_cut_folds(
         if needed:
             instead = "The usual limit is used; give max_loss, or more rows."
             if refits:  # without folds there is nothing to judge by, whatever the limit
-                instead = "Nobody is merged; pass more rows."
+                instead = "Nothing is merged; pass more rows."
             warn(
-                f"max_loss='auto' cannot be chosen on {sample.n_samples} rows: two folds of two "
-                f"rows each are the least. {instead}"
+                Option("max_loss", "auto"),
+                f" cannot be chosen on {sample.n_samples} rows: two folds of two rows each are the "
+                f"least. {instead}",
             )
         return None
     if isinstance(cv, Integral):
         cv = min(int(cv), max(2, sample.n_samples // 2))
-        labels = read_labels(groups, sample)
+        labels = None if groups is None else read_labels(groups, sample)
         if labels is not None and sample.folds is None:
             n_labels = len(np.unique(labels))
             if n_labels == 1 and not needed:
@@ -177,19 +197,21 @@ def warn_if_folds_are_short(
     for number, (n_rows, rank) in enumerate(sizes):
         if n_rows <= rank + 2:
             warn(
-                f"max_loss='auto' cannot be chosen: fold {number} has {n_rows} training rows and "
-                f"least squares on these features needs {full_rank + 3}. max_loss={fallback:g} is "
-                "used, which suits most data; give it, or use longer folds or fewer features."
+                Option("max_loss", "auto"),
+                f" cannot be chosen: fold {number} has {n_rows} training rows and least squares on "
+                f"these features needs {full_rank + 3}. ",
+                Option("max_loss", fallback),
+                " is used, which suits most data; give it, or use longer folds or fewer features.",
             )
             return True
     return False
 
 
 def require_error_score(error_score: Any) -> None:
-    """Refuse what is no score for a fit that fails, nor "raise"."""
+    """Refuse what is neither a score for a fit that fails nor "raise"."""
     raises = isinstance(error_score, str) and error_score == "raise"
     if not raises and (isinstance(error_score, bool) or not isinstance(error_score, Real)):
-        raise ValueError(
+        raise InputError(
             f"error_score={error_score!r} is not known: use a number, np.nan or 'raise'."
         )
 
@@ -215,7 +237,7 @@ def require_enough_fits(
         return
     if n_failed == n_fits or np.isnan(mean).all():
         fold, why, _ = reasons[0]
-        raise ValueError(
+        raise InputError(
             f"{n_failed} of {n_fits} fits of the search failed, and no limits have a score in "
             f"every fold to be chosen by. The first was in fold {fold} of cv: {why}"
         )
@@ -225,7 +247,7 @@ def require_enough_fits(
     warn(
         f"{n_failed} of {n_fits} fits of the search failed and have the score {error_score!r} "
         f"(error_score='raise' would end the search):\n{lines}",
-        FitFailedWarning,
+        category=FitFailedWarning,
     )
 
 
@@ -237,13 +259,14 @@ def _limits(at: Sequence[int], params: Sequence[Mapping[str, Any]]) -> str:
     return first if len(at) == 1 else f"{first} and {len(at) - 1} more"
 
 
-def _rows_used(rows: Any, sample: Sample) -> IntArray:
+def _rows_used(rows: Any, sample: Sample, option: str) -> IntArray:
     """Positions of the rows given among the rows used."""
     rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows, np.intp)
     if rows.size and not -sample.n_given <= rows.min() <= rows.max() < sample.n_given:
-        raise ValueError(
-            f"cv names row {rows.max()} but X has {sample.n_given} rows: make the folds for these "
-            "rows."
+        raise InputError(
+            Option(option),
+            f" names row {rows.max()} but X has {sample.n_given} rows: make the folds for these "
+            "rows.",
         )
     if sample.used is None:
         return np.asarray(rows)
@@ -254,7 +277,9 @@ def _rows_used(rows: Any, sample: Sample) -> IntArray:
 def warn_of_two_folds(n_folds: int, fewest: int) -> None:
     """Say that so few folds do not choose a limit by models fitted without pairs of them."""
     warn(
-        f"max_loss='auto' cannot be chosen on {n_folds} folds by a regressor that is fitted "
-        f"without two of them at a time: merges are made while they break even. Use {fewest} folds "
-        "or more, or give max_loss."
+        Option("max_loss", "auto"),
+        f" cannot be chosen on {n_folds} folds by a regressor that is fitted without two of them "
+        f"at a time: merges are made while they break even. Use {fewest} folds or more, or give ",
+        Option("max_loss"),
+        ".",
     )

@@ -1,9 +1,9 @@
-"""What can be taken for numbers, and what cannot: dates, masks, text, gaps, overflows, -9999."""
+"""What can be taken for numbers, what cannot, and the containers that numbers come in."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from sklearn.utils.validation import check_array
 
-from ctfa._validation.containers import container_of
+from ctfa._errors import InputError, Message, Option
+from ctfa.core.libraries import imported
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 #: What to do about missing values.
@@ -25,59 +27,16 @@ LARGEST, SMALLEST = 1e70, 1e-70
 EXACT = 2**53
 #: Kinds of dates and durations that a table of objects may hold.
 DATES = (date, timedelta, np.datetime64, np.timedelta64)
-#: Parts of scikit-learn's messages about the form of data, and what they leave out: what to do.
-ADVICE = {
-    "could not convert string": "encode or drop columns that are not numbers",
-    "Cannot cast": "encode or drop columns that are not numbers",
-    "must be a string or a real number": "pass an array or data frame of numbers",
-    "at least one array or dtype": "pass at least one column",
-    "setting an array element with a sequence": "pass a table of numbers, collected and complete",
-    "inhomogeneous": "pass rows of equal length",
-    "sample(s)": "pass more rows",
-    "feature(s)": "pass at least one column",
-    "should be a 1d array": "pass one target, or use CTFARegressor for several",
-}
-#: What it says of too few rows: how many there are, and how many are needed.
-TOO_FEW = re.compile(r"Found array with (\d+) sample\(s\).* minimum of (\d+) is required")
 #: Modules whose lines are not the user's.
 INSIDE = ("ctfa.", "sklearn.", "joblib.")
 
 
-def warn(text: str, category: type[Warning] = RuntimeWarning) -> None:
+def warn(*pieces: str | Option, category: type[Warning] = RuntimeWarning) -> None:
     """Warn at the user's own line, which may be far up: data are read deep inside."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, category, stacklevel=level)
-
-
-def explained(
-    error: TypeError | ValueError,
-    what: str,
-    data: Any = None,
-    *,
-    has_layout: bool = False,
-) -> TypeError | ValueError:
-    """An error of scikit-learn about data, with what to do."""
-    kind = TypeError if isinstance(error, TypeError) else ValueError
-    message = str(error)
-    if message.startswith("Expected 2D array"):
-        first_words = message.partition(":")[0]  # without the numbers that follow
-        return kind(f"{first_words}: {what} has shape {np.shape(data)}. {reshape(what)}")
-    if has_layout and "dim 3" in message:
-        return kind(
-            f"{what} has shape {np.shape(data)}, and a table is needed: X, layout = "
-            "ctfa.multi_input_layout(X) makes one of (n_samples, n_targets, n_slots), and the "
-            "layout that goes with it."
-        )
-    few = TOO_FEW.match(message)
-    if few is not None:
-        rows = f"{few[1]} row{'' if few[1] == '1' else 's'} (n_samples={few[1]})"
-        return kind(f"{what} has {rows}, and {few[2]} or more are needed: pass more rows.")
-    for clue, advice in ADVICE.items():
-        if clue in message:
-            return kind(f"{what} cannot be used ({message.rstrip('.')}): {advice}.")
-    return kind(message)
+    warnings.warn(Message(*pieces), category, stacklevel=level)
 
 
 def reshape(what: str) -> str:
@@ -100,15 +59,64 @@ def first_of(found: IntArray, names: Sequence[str]) -> str:
 
 
 def read_numbers(
-    data: Any, what: str, advice: str = "encode or drop columns that are not numbers"
+    data: Any,
+    what: str,
+    advice: str = "encode or drop columns that are not numbers, and pass rows of equal length",
+    *,
+    dates: str = "such as the year, the month or the hours since a start",
+    rounded: str = ROUNDED,
 ) -> FloatArray:
-    """Objects or text as float64."""
+    """Data in memory as float64, of any shape; what would become other numbers is refused."""
+    if type(data) is np.ndarray and data.dtype == np.float64:
+        return data
+    require_plain_numbers(data, what, dates=dates, rounded=rounded)
     try:
-        return np.asarray(data, dtype=np.float64)
+        numbers: FloatArray = check_array(
+            data,
+            dtype=np.float64,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+        )
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{what} holds something that is not a number ({error}): {advice}."
-        ) from error
+        kind = TypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"{what} cannot be used ({str(error).rstrip('.')}): {advice}.") from error
+    return numbers
+
+
+def require_table(values: Any, what: str, n_least: int = 1, *, laid_out: bool = False) -> None:
+    """Refuse arrays that are not a table of some rows and columns.
+
+    ``laid_out``: whether whoever asks has a layout, which makes a table of three dimensions.
+    """
+    shape = tuple(values.shape)
+    if len(shape) < 2:
+        given = f"{len(shape)}D" if shape else "scalar"
+        # The first words are scikit-learn's, which its users may look for.
+        raise InputError(
+            f"Expected 2D array, got {given} array instead: {what} has shape {shape}. "
+            f"{reshape(what)}"
+        )
+    if len(shape) > 2:
+        advice = "stack the other dimensions, or use ctfa.labelled.fit"
+        if laid_out:
+            advice = (
+                "X, layout = ctfa.multi_input_layout(X) makes one of (n_samples, n_targets, "
+                "n_slots), and the layout that goes with it"
+            )
+        raise InputError(
+            f"{what} has shape {shape} (dim {len(shape)}), and a table is needed: {advice}."
+        )
+    if shape[0] < n_least:
+        rows = f"{shape[0]} row{'' if shape[0] == 1 else 's'} (n_samples={shape[0]})"
+        raise InputError(f"{what} has {rows}, and {n_least} or more are needed: pass more rows.")
+    if not shape[1]:
+        raise InputError(
+            f"{what} cannot be used (0 feature(s) (shape={shape}) while a minimum of 1 is "
+            "required): pass at least one column."
+        )
 
 
 def refuse_number(
@@ -128,9 +136,9 @@ def refuse_number(
     """
     place = f"row {row}{' of a chunk' if is_local else ''}, column {column_name(column, names)}"
     if gaps:
-        raise ValueError(f"Input {what} contains infinity at {place}: use NaN for missing values.")
+        raise InputError(f"Input {what} contains infinity at {place}: use NaN for missing values.")
     kind = "NaN" if np.isnan(value) else "infinity"
-    raise ValueError(f"Input {what} contains NaN or infinity (first {kind} at {place}): {advice}.")
+    raise InputError(f"Input {what} contains NaN or infinity (first {kind} at {place}): {advice}.")
 
 
 def are_moderate(largest: FloatArray) -> BoolArray:
@@ -146,23 +154,28 @@ def refuse_gaps(
     *,
     gaps: bool = False,
     advice: str = FILL,
+    may_be_filled: bool = False,
 ) -> None:
-    """Refuse what cannot be squared; with ``gaps`` NaN is a missing value, and is not refused."""
+    """Refuse what cannot be squared; with ``gaps`` NaN is a missing value, and is not refused.
+
+    Where values ``may_be_filled``, warns of numbers that stand for missing values in many files.
+    """
     if values.size == 0:
         return
+    # Without a copy of what may be most of memory.
+    high, low = (np.fmax, np.fmin) if gaps else (np.maximum, np.minimum)
+    largest = high(high.reduce(values, axis=0), -low.reduce(values, axis=0))
     if gaps:
-        # Without a copy of what may be most of memory.
-        largest = np.fmax(np.fmax.reduce(values, axis=0), -np.fmin.reduce(values, axis=0))
         largest = np.where(np.isnan(largest), 0.0, largest)
-    else:
-        largest = np.maximum(values.max(axis=0), -values.min(axis=0))
     if are_moderate(largest).all():
+        if may_be_filled and largest.max() >= SMALLEST_FILL:
+            warn_of_fills(values, what, names)
         return
     known = np.where(np.isnan(values), 0.0, values) if gaps else values
     bad = np.argwhere(~(np.abs(known) < LARGEST))
     if not bad.size:
         small = int(np.flatnonzero((largest <= SMALLEST) & (largest > 0.0))[0])
-        raise ValueError(
+        raise InputError(
             f"Input {what} holds nothing above {largest[small]:g} in column "
             f"{column_name(small, names)}: its square is too small to compute with; use other "
             "units."
@@ -170,7 +183,7 @@ def refuse_gaps(
     row, column = map(int, bad[0])
     worst = values[row, column]
     if np.isfinite(worst):
-        raise ValueError(
+        raise InputError(
             f"Input {what} contains {worst:g} at row {row}, column {column_name(column, names)}: "
             "its square is too large to compute with; use other units."
         )
@@ -190,8 +203,9 @@ def require_plain_numbers(
     whatever unit they have; whole numbers beyond 2^53 for the nearest ones that float64 knows.
     """
     refuse_mask(data, what)
+    refuse_complex(getattr(data, "dtype", None), what)
     if holds_dates(data):
-        raise ValueError(
+        raise InputError(
             f"{what} contains dates or durations: turn them into numbers first, {dates}."
         )
     refuse_rounded(data, what, rounded)
@@ -201,8 +215,13 @@ def refuse_kind(kind: Any, what: str) -> None:
     """Refuse an array of dates, or of numbers of two parts, by its dtype."""
     if getattr(kind, "kind", "") in ("m", "M"):
         require_plain_numbers(np.empty(0, dtype=kind), what)
+    refuse_complex(kind, what)
+
+
+def refuse_complex(kind: Any, what: str) -> None:
+    """Refuse numbers of two parts, by their dtype."""
     if "complex" in str(kind):
-        raise ValueError(
+        raise InputError(
             f"{what} holds numbers of {kind}. Complex data not supported: pass the real and the "
             "imaginary parts as columns of their own."
         )
@@ -215,7 +234,7 @@ def refuse_rounded(data: Any, what: str, advice: str = ROUNDED) -> None:
         # Python compares a whole number with a floating-point one exactly.
         for number in far:
             if number != float(number):
-                raise ValueError(
+                raise InputError(
                     f"{what} contains the whole number {number}, beyond 2^53, where floating-point "
                     f"numbers no longer tell neighbours apart: {advice}."
                 )
@@ -225,7 +244,7 @@ def refuse_mask(data: Any, what: str) -> None:
     """A mask would be dropped silently, and what it hides would count."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         masked = int(np.ma.getmaskarray(data).sum())
-        raise ValueError(
+        raise InputError(
             f"{what} is an array with {masked} masked values: fill them, or drop those rows or "
             "columns first."
         )
@@ -297,8 +316,6 @@ PERHAPS = tuple(sorted({
     *(sign * float(f"{digit * whole}.{digit * decimals}") for sign in (-1, 1) for digit in "89"
       for decimals in range(3) for whole in range(2, 7 - decimals)),
 }))  # fmt: skip
-#: No fill is nearer to zero.
-SMALLEST_FILL = min(map(abs, PERHAPS))
 #: How often, and which share of the values, such a number comes at least.
 OFTEN, OFTEN_SHARE = 3, 0.0005
 #: It lies beyond the others by so many times their range.
@@ -307,6 +324,8 @@ FAR_BEYOND = 2.0
 FAR_OUT = 20.0
 #: Single precision rounds a fill by less than this share.
 FILL_ROUNDING = 1e-6
+#: No fill is nearer to zero.
+SMALLEST_FILL = min(map(abs, PERHAPS)) * (1.0 - FILL_ROUNDING)
 #: What the sentence of ``warn_of_fills`` holds.
 LOOKS_MISSING = ".*stands for a missing value in many files"
 
@@ -333,7 +352,7 @@ def fills_in(values: FloatArray) -> Iterator[Fill]:
         return
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
     # Few data reach as far as any of them: nothing is searched there.
-    if max(abs(low), abs(high)) < SMALLEST_FILL * (1.0 - FILL_ROUNDING):
+    if max(abs(low), abs(high)) < SMALLEST_FILL:
         return
     near = [f for f in FILLS if low - abs(f) * FILL_ROUNDING <= f <= high + abs(f) * FILL_ROUNDING]
     found = [fill for fill in (_fill(values, f) for f in near) if fill.where.any()]
@@ -361,7 +380,7 @@ def _beyond(values: FloatArray, known: BoolArray) -> Iterator[Fill]:
         ends += new
         known = known & ~_any(new, values)
     for end in ends:
-        # Its own columns alone: one that holds nothing else is no series with gaps.
+        # Its own columns alone: one that holds nothing else is not a series with gaps.
         mine = end.where.any(axis=0)
         rest = values[:, mine][known[:, mine]]
         if not rest.size:
@@ -412,5 +431,72 @@ def warn_of_fills(values: FloatArray, what: str, names: Sequence[str] | None) ->
             f"{column_name(column, names)} and far from all other values: it stands for a missing "
             "value in many files and is taken for a number here. Turn it into NaN, or drop those "
             "rows.",
-            UserWarning,
+            category=UserWarning,
         )
+
+
+# -- Frames and series of pandas and polars, taken apart and handed back
+
+
+def hand_back(
+    values: FloatArray, labels: Sequence[Any], library: str | None, rows: Any, *, is_vector: bool
+) -> Any:
+    """Columns in the container the targets came in, with the row index of ``rows``."""
+    if is_vector:
+        return as_series(library, values[:, 0], labels[0], rows)
+    return as_frame(library, values, labels, rows)
+
+
+def as_frame(library: str | None, values: FloatArray, labels: Sequence[Any], rows: Any) -> Any:
+    """A data frame of the named library, with the row index of ``rows``; without one the array."""
+    if library is None:
+        return values
+    module = importlib.import_module(library)
+    if library == "polars":
+        # Row by row, said aloud: a square array would be read the other way round.
+        return module.DataFrame(values, schema=list(labels), orient="row")
+    return module.DataFrame(values, columns=labels, index=_index(rows, len(values)))
+
+
+def as_series(library: str | None, values: FloatArray, label: Any, rows: Any) -> Any:
+    """A series of the named library, with the row index of ``rows``; without one the array."""
+    if library is None:
+        return values
+    module = importlib.import_module(library)
+    if library == "polars":
+        return module.Series(label, values)
+    return module.Series(values, name=label, index=_index(rows, len(values)))
+
+
+def library_of(data: Any) -> str | None:
+    """``"pandas"`` or ``"polars"`` for their frames and series, None for anything else."""
+    return container_of(data)[0]
+
+
+def container_of(data: Any) -> tuple[str | None, Any]:
+    """Library that can hold the answer, and column labels, of a frame or series."""
+    if isinstance(data, (np.ndarray, list, tuple)):
+        return None, None
+    known = nw.dependencies
+    library, labels = None, None
+    if known.is_pandas_dataframe(data) or known.is_pandas_series(data):
+        library = "pandas"
+    elif known.is_polars_dataframe(data) or known.is_polars_series(data):
+        library = "polars"
+    if library is not None:
+        labels = (
+            data.columns if hasattr(data, "columns") else [None if data.name == "" else data.name]
+        )
+    return library, labels
+
+
+def _index(rows: Any, n_rows: int) -> Any:
+    """The index of pandas rows, where there are as many."""
+    index: Any = getattr(rows, "index", None)
+    return index if hasattr(index, "get_indexer") and len(index) == n_rows else None
+
+
+def as_pandas(columns: dict[str, Any], what: str) -> Any:
+    """A pandas DataFrame."""
+    pandas = imported("pandas", f"{what} is a data frame and needs pandas: pip install pandas")
+    return pandas.DataFrame(columns)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa._validation.data import Sample, read_sample
+from ctfa._errors import InputError, Message, Option
+from ctfa._validation.data import FLAT, Sample, may_be_doubtful, read_sample, warn_if_doubtful
 from ctfa._validation.numbers import first_of, warn
-from ctfa._validation.options import called
-from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
+from ctfa._validation.options import BY_LEAST_SQUARES, BY_RIDGE, called
 from ctfa.core.criteria import Criterion
 from ctfa.core.design import Design
 from ctfa.core.series import NO_COLUMN, Series
@@ -24,25 +24,25 @@ TASKS_AT_ONCE = 1000
 def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntArray:
     """Column of each slot of each target, ``(targets, slots)``, -1 where there is none.
 
-    Columns are given by position, or by name where X has names (None or NaN, too, for a slot that a
-    target has not).
+    Columns are given by position, or by name where X has names (None or NaN, too, for a slot
+    that a target does not have).
     """
     try:
         table = np.asarray(layout)
     except ValueError as error:
-        raise ValueError(
+        raise InputError(
             "layout has rows of different lengths: give every target as many slots, with -1 for "
             "one that it does not have."
         ) from error
     if table.ndim != 2 or not table.size:
         kind = f"is of type {type(layout).__name__}" if table.ndim == 0 else ""
-        raise ValueError(
+        raise InputError(
             f"layout {kind or f'has shape {table.shape}'}: give a table of columns, one row for "
             "each target and one column for each slot (ctfa.multi_input_layout makes one from an "
             "array)."
         )
     if table.shape[0] != n_targets:
-        raise ValueError(
+        raise InputError(
             f"layout has {table.shape[0]} rows but y has {n_targets} columns: give one row for "
             "each target."
         )
@@ -54,24 +54,24 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
     whole = np.where(np.isnan(whole), NO_COLUMN, whole)
     is_whole = np.isfinite(whole) & (whole == np.round(whole))
     if table.dtype.kind == "b" or not is_whole.all():
-        raise ValueError("layout must hold whole numbers, the positions of columns of X.")
+        raise InputError("layout must hold whole numbers, the positions of columns of X.")
     columns = whole.astype(np.intp)
     if columns.min() < NO_COLUMN or columns.max() >= n_columns:
         wrong = columns.min() if columns.min() < NO_COLUMN else columns.max()
-        raise ValueError(
+        raise InputError(
             f"layout names column {wrong} but X has {n_columns} columns: use 0 to {n_columns - 1}, "
             "or -1 for a slot that a target does not have."
         )
     empty = np.flatnonzero((columns == NO_COLUMN).all(axis=1))
     if empty.size:
-        raise ValueError(
+        raise InputError(
             f"layout gives target {int(empty[0])} no column at all: every target needs an input."
         )
     ordered = np.sort(columns, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
     repeated = np.flatnonzero(twice.any(axis=1)).tolist()
     if repeated:
-        raise ValueError(
+        raise InputError(
             f"layout gives target {repeated[0]} a column twice: a column fills one slot of a "
             "target (it may serve several targets)."
         )
@@ -81,21 +81,23 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
 def refuse_for_own_inputs(aggregator: Any, aggregate: str, criterion: Criterion) -> None:
     """Refuse options of a TargetAggregator that targets with inputs of their own do not have."""
     if aggregator.flip:
-        raise ValueError("flip=True is for targets that share their inputs: use flip=False.")
+        raise InputError("flip=True is for targets that share their inputs: use flip=False.")
     if aggregator.guard is not None:
-        raise ValueError(
+        raise InputError(
             f"guard={aggregator.guard!r} is for targets that share their inputs: use guard=None; "
             "merges_ names the members that are predicted to lose."
         )
     if aggregate == "pool" and criterion.for_means:
-        raise ValueError(
-            f"criterion={aggregator.criterion!r} is a rule for means: use aggregate='mean', or "
-            "criterion='risk'."
+        raise InputError(
+            f"criterion={aggregator.criterion!r} is a rule for means: use ",
+            Option("aggregate", "mean"),
+            ", or criterion='risk'.",
         )
     if aggregate == "pool" and aggregator.scale == "none":
-        raise ValueError(
-            "scale='none' is the paper's predictor, which averages: use aggregate='mean', or "
-            "scale='center' (one intercept for each target)."
+        raise InputError(
+            "scale='none' is the paper's predictor, which averages: use ",
+            Option("aggregate", "mean"),
+            ", or scale='center' (one intercept for each target).",
         )
 
 
@@ -109,7 +111,7 @@ def require_series(
     inputs = series.has.sum(axis=1)
     none = np.flatnonzero(inputs == 0)
     if none.size:
-        raise ValueError(
+        raise InputError(
             f"target {names[int(none[0])]!r} has no input with a single value: every target needs "
             "one."
         )
@@ -117,7 +119,7 @@ def require_series(
     unseen = np.flatnonzero(np.isnan(series.values[:, -1]).all(axis=1))
     if unseen.size:
         folds = "use another cv, or " if where else ""
-        raise ValueError(
+        raise InputError(
             f"{place}target {first_of(unseen, names)} is never observed (all NaN), and there is "
             f"nothing to learn from: {folds}leave it out, of y and of the layout."
         )
@@ -126,17 +128,18 @@ def require_series(
     if not short.size:
         return
     task = int(short[0])
-    way_out = "longer series"
+    way_out = Message("longer series")
     if fewest is not None:
         # Two rows are what ridge regression needs, too.
-        ridge = "targets=TargetAggregator(regressor=RidgeCV()), " if rows[task] > 1 else ""
-        way_out = f"{ridge}fewer inputs or longer series"
+        ridge = ("targets=", BY_RIDGE, ", ") if rows[task] > 1 else ()
+        way_out = Message(*ridge, "fewer inputs or longer series")
     folds = "another cv, " if where else ""
     count = "1 row" if rows[task] == 1 else f"{rows[task]} rows"
-    raise ValueError(
+    raise InputError(
         f"{place}target {first_of(short, names)} has {count} in which it and its "
-        f"{inputs[task]} inputs are all observed, and {needed[task]} are needed: use {folds}"
-        f"{way_out}, or leave it out."
+        f"{inputs[task]} inputs are all observed, and {needed[task]} are needed: use {folds}",
+        way_out,
+        ", or leave it out.",
     )
 
 
@@ -211,12 +214,20 @@ def warn_if_series_are_short(series: Series, names: Sequence[str], fewest: int) 
     )
 
 
-def warn_if_own_folds_are_short(fold: int, chosen: dict[str, str]) -> None:
-    """Say that nothing can be chosen on folds, and what is used: option by option, in words."""
+def warn_if_own_folds_are_short(fold: int, chosen: Mapping[Option, Option]) -> None:
+    """Say that nothing can be chosen on folds, and what is used: option by option."""
+    what = [piece for option in chosen for piece in (" and ", option)][1:]
+    used = [piece for option in chosen.values() for piece in (" and ", option)][1:]
+    if not chosen:
+        what = ["the shrinkage of ", Option("head", "levels")]
+        used = ["all that was found of it"]
     warn(
-        f"{' and '.join(chosen)} cannot be chosen: the training rows of fold {fold} are too few "
-        f"for some target. {' and '.join(chosen.values())} is used; give it, or use longer folds, "
-        "fewer inputs or TargetAggregator(regressor=RidgeCV())."
+        *what,
+        f" cannot be chosen: the training rows of fold {fold} are too few for some target. ",
+        *used,
+        " is used; give it, or use longer folds, fewer inputs or ",
+        BY_RIDGE,
+        ".",
     )
 
 
@@ -240,7 +251,7 @@ def _is_missing(entry: Any) -> bool:
 def _named(table: Any, names: Any) -> Any:
     """Positions of columns given by name."""
     if names is None:
-        raise ValueError(
+        raise InputError(
             "layout holds names but X has none: pass X as a data frame whose columns are all named "
             "by text, or positions of columns."
         )
@@ -251,7 +262,7 @@ def _named(table: Any, names: Any) -> Any:
             continue
         key = name if name in position else str(name)
         if key not in position:
-            raise ValueError(f"layout names column {name!r}, which X does not have.")
+            raise InputError(f"layout names column {name!r}, which X does not have.")
         found[place] = position[key]
     return found
 
@@ -278,7 +289,7 @@ def take_column(X: Any, tasks: Any) -> tuple[Any, Any]:
         table = np.asarray(X)
         if table.ndim == 2 and -table.shape[1] <= int(tasks) < table.shape[1]:
             return np.delete(table, int(tasks), axis=1), table[:, int(tasks)]
-    raise ValueError(
+    raise InputError(
         f"tasks={tasks!r} is not a column of X: pass one id for each row of X (tasks=[{tasks!r}] "
         "for a single row), the name of a column of a data frame, or the position of a column of "
         "an array."
@@ -288,7 +299,7 @@ def take_column(X: Any, tasks: Any) -> tuple[Any, Any]:
 def require_not_one_id(X: Any, tasks: Any, n_features: int) -> None:
     """Refuse the id of a single row, taken for a column: X has then lost one of its features."""
     if is_column(tasks) and X.shape[1] == n_features - 1:
-        raise ValueError(
+        raise InputError(
             f"tasks={tasks!r} is taken for a column of X, which leaves {n_features - 1} features "
             f"where fit has seen {n_features}: pass one id for each row, tasks=[{tasks!r}] for a "
             "single row."
@@ -305,7 +316,7 @@ def read_task_sample(
         name = _column_of_ids(X, tasks)
         if name is None:
             raise
-        raise ValueError(
+        raise InputError(
             f"column {name!r} of X holds the ids of the tasks, which are not numbers: pass "
             f"tasks={name!r}, or drop it from X."
         ) from error
@@ -337,13 +348,13 @@ def read_ids(tasks: Any, n_rows: int | None, start: int = 0) -> list[Any]:
     if shape is not None and len(shape) == 2 and shape[1] == 1:
         tasks = np.asarray(tasks).reshape(-1)
     elif shape is not None and len(shape) != 1:
-        raise ValueError(
+        raise InputError(
             f"tasks has shape {tuple(shape)}: pass one id for each row of X, in one dimension."
         )
     as_list = getattr(tasks, "tolist", None) or getattr(tasks, "to_list", None)
     ids = list(tasks) if as_list is None else as_list()
     if n_rows is not None and len(ids) != n_rows:
-        raise ValueError(
+        raise InputError(
             f"tasks has {len(ids)} ids but X has {n_rows} rows: pass one id for each row."
         )
     for row, task in enumerate(ids, start):
@@ -353,7 +364,7 @@ def read_ids(tasks: Any, n_rows: int | None, start: int = 0) -> list[Any]:
                 "or other values that can be compared for equality."
             )
         if _is_missing(task):
-            raise ValueError(
+            raise InputError(
                 f"the task of row {row} is missing ({task!r}): give every row an id, or drop those "
                 "rows."
             )
@@ -378,7 +389,7 @@ def order_ids(ids: Iterable[Any], *, least: int = 2) -> list[Any]:
     except TypeError:  # of several kinds, which have no order of their own
         known = sorted(listed, key=lambda task: (type(task).__name__, repr(task)))
     if len(known) < least:
-        raise ValueError(
+        raise InputError(
             f"tasks holds a single id ({known[0]!r}), and there is nothing to merge: pass the ids "
             "of two tasks or more, or fit the regressor by itself."
         )
@@ -398,10 +409,9 @@ def as_ids(ids: Sequence[Any]) -> AnyArray:
 
 def refuse_intervals_of_strangers(unseen: Sequence[Any]) -> None:
     """Refuse intervals of tasks that fit has not seen."""
-    shown = ", ".join(map(repr, unseen[:6])) + (" ..." if len(unseen) > 6 else "")
-    raise ValueError(
-        f"tasks that fit has not seen have no intervals: {shown}. How far their levels are off is "
-        "not known; leave them out, or use predict."
+    raise InputError(
+        f"tasks that fit has not seen have no intervals: {_some(unseen)}. How far their levels are "
+        "off is not known; leave them out, or use predict."
     )
 
 
@@ -409,24 +419,27 @@ def require_seen(unseen: Sequence[Any], ids: Sequence[Any]) -> None:
     """Refuse tasks that fit has not seen."""
     if not unseen:
         return
-    shown = ", ".join(map(repr, unseen[:6])) + (
-        f" and {len(unseen) - 6} more" if len(unseen) > 6 else ""
-    )
     # The number 1 is not the text '1': those that look the same are shown first.
     looks = set(map(str, unseen))
     known = sorted(ids, key=lambda task: str(task) not in looks)
     such_as = ", ".join(map(repr, known[:3]))
-    raise ValueError(
-        f"tasks that fit has not seen: {shown} (it has seen {len(ids)}, such as {such_as}). "
-        "Use unseen='global' for a model of all tasks together or unseen='nearest' for the group "
-        "with the most similar inputs, or fit again with rows of these tasks."
+    raise InputError(
+        f"tasks that fit has not seen: {_some(unseen)} (it has seen {len(ids)}, such as "
+        f"{such_as}). Use unseen='global' for a model of all tasks together or unseen='nearest' "
+        "for the group with the most similar inputs, or fit again with rows of these tasks."
     )
+
+
+def _some(ids: Sequence[Any]) -> str:
+    """The first ids, and how many more there are."""
+    more = f" and {len(ids) - 6} more" if len(ids) > 6 else ""
+    return ", ".join(map(repr, ids[:6])) + more
 
 
 def require_varying_within(within: FloatArray, target: FloatArray) -> None:
     """Refuse a target that does not vary within any task, up to rounding."""
     if np.abs(within).max() <= FLAT * np.abs(target).max():
-        raise ValueError(
+        raise InputError(
             "y is constant within every task, so there are no slopes to learn: pass tasks of two "
             "rows or more whose targets vary, or use one model without tasks."
         )
@@ -447,23 +460,23 @@ def read_task(task: Any, ids: Sequence[Any]) -> int:
     for position, known in enumerate(ids):
         if known == task or str(known) == task:
             return position
-    shown = ", ".join(map(repr, ids[:6])) + (", ..." if len(ids) > 6 else "")
-    raise ValueError(f"task {task!r} is not one of the {len(ids)} of fit: use one of {shown}.")
+    raise InputError(f"task {task!r} is not one of the {len(ids)} of fit: use one of {_some(ids)}.")
 
 
 def refuse_option(option: str, given: Any, why: str, instead: str) -> None:
     """Refuse an option of Phase I that means nothing for tasks with rows of their own."""
-    raise ValueError(f"{option}={called(given)} {why} in PooledCTFARegressor: {instead}.")
+    raise InputError(f"{option}={called(given)} {why} in PooledCTFARegressor: {instead}.")
 
 
 def read_fold_count(cv: Any, longest: int) -> int:
     """Into how many folds the rows of each task are dealt; some task must have two of them."""
     if isinstance(cv, bool) or int(cv) < 2:
-        raise ValueError(f"cv={cv!r} gives no folds: use two or more.")
+        raise InputError(f"cv={cv!r} gives no folds: use two or more.")
     if longest < 2:
-        raise ValueError(
-            "max_loss='auto' needs rows to judge by, and no task has two: give max_loss as a "
-            "number (1.5 suits most data)."
+        raise InputError(
+            Option("max_loss", "auto"),
+            " needs rows to judge by, and no task has two: give max_loss as a number (1.5 suits "
+            "most data).",
         )
     return int(cv)
 
@@ -471,7 +484,7 @@ def read_fold_count(cv: Any, longest: int) -> int:
 def require_judged(n_judged: int, cv: Any) -> None:
     """Refuse folds in which no task has rows on both sides."""
     if not n_judged:
-        raise ValueError(
+        raise InputError(
             f"cv={cv!r} leaves no task with rows both to train on and to judge by: use folds that "
             "divide the rows of each task, such as an integer, and not ones that leave out whole "
             "tasks; or give max_loss as a number."
@@ -481,12 +494,12 @@ def require_judged(n_judged: int, cv: Any) -> None:
 def require_few_told(n_rows: int, n_tasks: int, most: int) -> None:
     """Refuse to keep what the model of every task says of every row, where that is too much."""
     if n_rows * n_tasks > most:
-        raise ValueError(
+        raise InputError(
             f"{n_tasks} tasks with {n_rows} rows together are too many for a regressor that is "
             f"fitted to judge merges: what the model of each task says of each row would be "
-            f"{n_rows * n_tasks} numbers, and {most} are the most that are kept. Judge by "
-            "TargetAggregator(regressor=LinearRegression()), which keeps none of them; the "
-            "regressor is then fitted once a group."
+            f"{n_rows * n_tasks} numbers, and {most} are the most that are kept. Judge by ",
+            BY_LEAST_SQUARES,
+            ", which keeps none of them; the regressor is then fitted once per group.",
         )
 
 
@@ -502,7 +515,9 @@ def warn_of_tasks_without_models(n_lost: int, n_tasks: int, regressor: Any) -> N
 
 def refuse_weights_of_gaps(judge: Any) -> None:
     """Refuse weights of targets with gaps that a regressor is fitted again to judge."""
-    raise ValueError(
+    raise InputError(
         f"target_weight was given, and {called(judge)} judges targets with gaps all alike: leave "
-        "the weights out, or judge by TargetAggregator(regressor=LinearRegression())."
+        "the weights out, or judge by ",
+        BY_LEAST_SQUARES,
+        ".",
     )

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVR
 
 from ctfa import _validation as check
+from ctfa._errors import InputError
 from ctfa.core.types import FloatArray
 from ctfa.estimators.models import mean_of_groups
 from ctfa.estimators.view import FittedGroups
@@ -85,13 +86,14 @@ def collapse(model: Any) -> Collapsed:
         )
     fitted = FittedGroups.of(model)
     if getattr(fitted.aggregator, "confounds_means_", None) is not None:
-        raise ValueError(
-            "the model was fitted with confounds, so that its predictions depend on more than the "
-            "columns of X: use predict, or take the confounds off the data before fit."
+        raise InputError(
+            "the model was fitted with confounds",
+            ", so that its predictions depend on more than the columns of X: use predict, or take "
+            "the confounds off the data before fit.",
         )
     n_targets, n_features = fitted.partition.n_variables, int(model.n_features_in_)
     if n_targets * n_features > LARGEST:
-        raise ValueError(
+        raise InputError(
             f"{n_targets} targets of {n_features} columns make a table of "
             f"{n_targets * n_features:,} coefficients, more than {LARGEST:,}: use predict, or the "
             "coefficients of regressors_, one per group."
@@ -280,11 +282,11 @@ def _scaling(step: Any, where: str) -> tuple[FloatArray, FloatArray]:
     raise _not_linear(step, where)
 
 
-def _not_linear(part: Any, where: str) -> ValueError:
-    return ValueError(
-        f"{where} has a {type(part).__name__}, which is not known to be linear, so the model is no "
-        "table of coefficients: use a linear model of scikit-learn (a Pipeline may scale its "
-        "features first), or keep the model with ctfa.persistence.save."
+def _not_linear(part: Any, where: str) -> InputError:
+    return InputError(
+        f"{where} has a {type(part).__name__}, which is not known to be linear",
+        ", so the model is not a table of coefficients: use a linear model of scikit-learn (a "
+        "Pipeline may scale its features first), or keep the model with ctfa.persistence.save.",
     )
 
 
@@ -304,7 +306,7 @@ def _require_agreement(fitted: FittedGroups, table: Collapsed) -> None:
     size = np.abs(rows) @ np.abs(table.coef[some]).T + np.abs(table.intercept[some])
     apart = np.abs(table.predict(rows)[:, some] - said)
     if not (apart <= ROUNDING * (size + 1.0)).all():
-        raise ValueError(
+        raise InputError(
             "the model predicts something else than any table of coefficients made of it: an "
             "option of it is not linear; keep the model with ctfa.persistence.save."
         )

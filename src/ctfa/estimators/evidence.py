@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -697,16 +697,23 @@ def _reason(terms: Terms, loss: float, differ: str) -> str:
     return differ
 
 
-def wish_words(aggregator: Any) -> str:
-    """Everything that was wished, and what it costs; empty where nothing was."""
+def wish_words(aggregator: Any, names: Mapping[str, Any] | None = None) -> str:
+    """Everything that was wished, and what it costs; empty where nothing was.
+
+    ``names`` are those of options, and of groups, where these are not as in Python.
+    """
     given, price = check.wishes_of(aggregator), getattr(aggregator, "price_", None)
+    names = names or {}
     if not given or price is None:
         return ""
     said = ", ".join(
-        f"{name}={value!r}" if name not in ("together", "apart") else f"{len(value):,} {name}"
+        f"{names.get(name, name)}={value!r}"
+        if name not in ("together", "apart")
+        else f"{len(value):,} {name}"
         for name, value in given.items()
     )
-    return f"{said}; it {price.words()}" if price.is_known else f"{said}; {price.words()}"
+    price_words = price.words(names.get("groups", "groups"))
+    return f"{said}; it {price_words}" if price.is_known else f"{said}; {price_words}"
 
 
 def listed(names: Sequence[str], at_most: int = 6) -> str:

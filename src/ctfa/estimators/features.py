@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, answers_lazily
-from ctfa._streaming import Piece, going_on
+from ctfa._collections import Rows, Wanted, answers_lazily
+from ctfa._streaming import going_on
 from ctfa._threads import one_thread
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
@@ -178,7 +178,7 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         >>> FeatureAggregator().partial_fit(pieces).get_feature_names_out()
         array(['mean(x0, x1, x2)', 'x3'], dtype=object)
         """
-        return self._stream(Piece(X, y, sample_weight))
+        return self._stream(Rows(X, y, sample_weight))
 
     @answers_lazily
     def transform(self, X: Any) -> FloatArray:

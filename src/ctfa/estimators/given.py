@@ -14,9 +14,9 @@ from ctfa._collections import (
     Collection,
     Rows,
     Wanted,
+    are_many,
     few_rows,
     is_collection,
-    is_foreign,
     learns_from_sums,
 )
 from ctfa._streaming import Streaming
@@ -25,6 +25,7 @@ from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.scans import SCANS
 from ctfa.estimators.intervals import some_rows
 from ctfa.estimators.refits import fewer_folds
+from ctfa.kernels.devices import backend_of, is_foreign
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -57,12 +58,13 @@ class ReadsTables(Streaming):
             wanted, needs_rows = self._asks_of(data)
             check.tell_input_names(self, data.widths[1], data.input_names)
             together = self._fitted_together(data.widths)
-            read = data.read_or_gather(self, wanted, groups, needs_rows, together)
-            sample, targets = self._read_rows(*read) if isinstance(read, Rows) else read
+            read = data.read(self, wanted, groups, needs_rows, together)
+            is_whole = isinstance(read, Rows)
+            sample, targets = self._read_rows(*read[:4]) if is_whole else read[:2]
         else:
             sample, targets = self._read_rows(*given)
         targets = check.read_target_weight(target_weight, targets)
-        if few and data is None and groups is None:
+        if few and data is None and groups is None and are_many(sample, targets):
             wanted, needs_rows = self.__ctfa_asks__(targets.values.shape[1])
             if needs_rows is None:
                 regressor = getattr(self, "regressor", None)
@@ -158,19 +160,6 @@ def searched_where_data_lie(fit: Fit) -> Fit:
             return fit(self, *data, **known)
 
     return run  # type: ignore[return-value]
-
-
-def backend_of(array: Any) -> str | None:
-    """Name of the backend of an array of another library; None for one on a CPU."""
-    library = type(array).__module__.split(".")[0].replace("jaxlib", "jax")
-    if library == "jax":
-        (device, *_) = array.devices()
-        return None if device.platform == "cpu" else f"jax:{device.platform}:{device.id}"
-    if library == "cupy":
-        return f"cupy:{array.device.id}"
-    # The strict library's devices are all in the memory of the host.
-    on_host = library == "array_api_strict" or array.device.type == "cpu"
-    return None if on_host else f"{library}:{array.device}"
 
 
 def fields(public: str = "", **private: str) -> dict[str, str]:

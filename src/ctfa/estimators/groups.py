@@ -24,6 +24,7 @@ from ctfa._collections import (
     learns_from_sums,
     r2_of_collection,
 )
+from ctfa._errors import InputError
 from ctfa._streaming import Streaming, StreamingTargets
 from ctfa.core import progress
 from ctfa.core.calibration import Calibration
@@ -213,8 +214,8 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         check_is_fitted(self)
         try:
             return told(self.__ctfa_view__())
-        except ValueError as error:  # a regressor that is not known to be linear, or confounds
-            why = str(error).partition(", so ")[0].rstrip(".")
+        except InputError as error:  # a regressor that is not known to be linear, or confounds
+            why = str(error.message.pieces[0]).rstrip(".")
             raise AttributeError(
                 f"{type(self).__name__} has no {name}, because {why}: importance(X, y) says what "
                 "each feature is worth."
@@ -778,7 +779,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         known, moments = (X, y, sample_weight, confounds), vars(self).get("calibration_")
         if is_collection(*known) and moments is not None and moments.how != HELD_OUT:
             rows = Collection.of(*known, gaps=self._input_gaps).some_rows(MOST_ENTRIES)
-            sample, targets = self._read_again(*rows)
+            sample, targets = self._read_again(*rows[:4])
             some = sample, targets.values
             labels = self.partition_.labels
             self.calibration_ = calibrated_by_some(moments, some, labels, self._told)
@@ -802,7 +803,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         check_is_fitted(self)
         if not is_collection(*known):
             return known
-        return Collection.of(*known, gaps=self._input_gaps).gathered(what, instead)
+        return Collection.of(*known, gaps=self._input_gaps).gathered(what, instead)[:4]
 
     def _read_folds(
         self, known: Sequence[Any], cv: Any, groups: Any

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa._errors import InputError, Message, Option
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
@@ -549,17 +550,17 @@ class MultiInputCTFARegressor(TargetsRegressor):
         judge = None if targets is None else self._judge_of_own(targets)
         refits = None if check.judges(judge) else judge
         wanted, needs_rows = asks_of(targets, features, n_targets, judge=refits, chooses=chooses)
-        needs = [needs_rows]
+        needs, how = [needs_rows], Option("aggregate", self.aggregate)
         if refits is not None:
             needs = [check.needs_rows_to_judge(judge)]
         if self.aggregate != "mean" and features is not None and features.cv is not None:
-            needs.append(f"cv of FeatureAggregator with aggregate={self.aggregate!r}")
+            needs.append(Message("cv of FeatureAggregator with ", how))
         if not learns_from_sums(self._template):
             name = type(self._template).__name__
             if self.aggregate != "mean":
-                needs.append(f"aggregate={self.aggregate!r} with {name}()")
+                needs.append(Message(how, f" with {name}()"))
             elif self.head == "levels":
-                needs.append(f"head='levels' with {name}()")
+                needs.append(Message(Option("head", "levels"), f" with {name}()"))
         return wanted, next(filter(None, needs), None)
 
     def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray]:
@@ -805,9 +806,11 @@ def _posed(
         cv = TargetAggregator().cv  # lists of rows may be of others
     splits = check.read_cut_folds(fewer_folds(cv), sample, series.values[:, -1].T, None)
     if splits is None:
-        raise ValueError(
+        raise InputError(
             f"{sample.n_samples} rows are too few to judge merges by models without a fold: give "
-            "more, or judge by TargetAggregator(regressor=LinearRegression())."
+            "more, or judge by ",
+            check.BY_LEAST_SQUARES,
+            ".",
         )
     told = OwnTold.of_series(series, rule, (aggregate,), None, splits, chooses=False)
     fits = told.table.fits(rule, aggregate)
@@ -827,14 +830,14 @@ def _group_rows(
     return posed.wished(fitted.max_loss_)[1].partition
 
 
-def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
+def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[Option, Option]:
     """What folds were to choose, and what is used without them."""
     chosen = {}
     if limit is None:
-        chosen["max_loss='auto'"] = f"max_loss={PREFERRED:g}"
+        chosen[Option("max_loss", "auto")] = Option("max_loss", PREFERRED)
     if len(aggregates) > 1:
-        chosen["aggregate='auto'"] = f"aggregate={aggregates[0]!r}"
-    return chosen or {"the shrinkage of head='levels'": "all that was found of it"}
+        chosen[Option("aggregate", "auto")] = Option("aggregate", aggregates[0])
+    return chosen
 
 
 def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArray]:

@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import (
-    TaskCollection,
+    Collection,
+    Rows,
     Wanted,
     apart,
     as_array_of,
@@ -28,9 +29,8 @@ from ctfa._collections import (
     learns_from_sums,
     means_of_strangers,
     predict_tasks,
-    r2_of_tasks,
+    r2_of_collection,
     splits_of,
-    to_numpy,
 )
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
@@ -65,6 +65,7 @@ from ctfa.estimators.refits import Split, fewer_folds, fit_regressor
 from ctfa.estimators.search import choose, keep_price, leave_apart, pose, read_rule, settle
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
+from ctfa.kernels.devices import to_numpy
 
 #: What is predicted for tasks that fit has not seen.
 UNSEEN = ("error", "global", "nearest")
@@ -247,12 +248,15 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if is_lazy(X, y, tasks, sample_weight):
             if tasks is None:
                 check.read_ids(tasks, None)
-            data = TaskCollection.of(X, y, tasks, sample_weight)
             wanted, needs_rows = self.__ctfa_asks__()
-            if needs_rows is None:
-                read = data.read(self, wanted, groups)
+            data = Collection.of(X, y, sample_weight, None, tasks)
+            found = data.read(self, wanted, groups, needs_rows)
+            if isinstance(found, Rows):
+                X, y, sample_weight, _, tasks, _ = found
             else:
-                (X, y, sample_weight, _), tasks = data.gathered(needs_rows)
+                sample, targets, whose = found
+                assert whose is not None
+                read = sample, targets.values[:, 0], whose
         if read is None:
             X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
             sample = check.read_task_sample(self, X, tasks, sample_weight, gaps=self._takes_gaps)
@@ -458,7 +462,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if is_lazy(X, y, tasks, sample_weight):
             features, ids = self._apart(X, tasks)
             predict = self._predictor(features, ids)
-            return r2_of_tasks(predict, features, y, ids, sample_weight)
+            return float(r2_of_collection(predict, features, y, sample_weight, ids=ids)[0])
         X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
         predicted = self.predict(X, tasks)
         weights = check.read_weights(sample_weight, predicted.size)

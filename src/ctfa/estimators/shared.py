@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa._errors import Message, Option
 from ctfa._threads import one_thread
 from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
@@ -265,7 +266,8 @@ class CTFARegressor(TargetsRegressor):
             judge = self._usual_judge(targets)
             wanted, needs_rows = asks_of(targets, features, n_targets, judge=judge)
         if self.head == "levels" and not learns_from_sums(self._template):
-            needs_rows = needs_rows or f"head='levels' with {type(self._template).__name__}()"
+            name = type(self._template).__name__
+            needs_rows = needs_rows or Message(Option("head", "levels"), f" with {name}()")
         return wanted, needs_rows
 
     def _check_options(self) -> None:

@@ -41,6 +41,40 @@ def has_library(library: str) -> bool:
         return False
 
 
+def is_foreign(data: Any) -> bool:
+    """Whether something is an array of another library than numpy."""
+    library = type(data).__module__.partition(".")[0]
+    return (library in NAMESPACES or library == "jaxlib") and hasattr(data, "shape")
+
+
+def to_numpy(data: Any) -> Any:
+    """The numbers of an array, on the host; anything else as it is."""
+    if not is_foreign(data):
+        return data
+    if hasattr(data, "detach"):  # torch
+        held = data.detach().cpu()
+        # numpy has no bfloat16, and scikit-learn would go on in half the digits.
+        is_short = held.is_floating_point() and held.element_size() < 4
+        return (held.double() if is_short else held).numpy()
+    if type(data).__module__.startswith("array_api_strict"):
+        strict = importlib.import_module("array_api_strict")
+        data = data.to_device(strict.Device("CPU_DEVICE"))
+    return data.get() if hasattr(data, "get") else np.asarray(data)  # CuPy gives nothing away
+
+
+def backend_of(array: Any) -> str | None:
+    """Name of the backend of an array of another library; None for one on a CPU."""
+    library = type(array).__module__.split(".")[0].replace("jaxlib", "jax")
+    if library == "jax":
+        (device, *_) = array.devices()
+        return None if device.platform == "cpu" else f"jax:{device.platform}:{device.id}"
+    if library == "cupy":
+        return f"cupy:{array.device.id}"
+    # The strict library's devices are all in the memory of the host.
+    on_host = library == "array_api_strict" or array.device.type == "cpu"
+    return None if on_host else f"{library}:{array.device}"
+
+
 class Device:
     """A library of arrays and a place for them, where numbers have 64 bits."""
 
@@ -63,11 +97,7 @@ class Device:
 
     def numpy(self, array: Any) -> AnyArray:
         """Numbers from there."""
-        if self.library == "torch":
-            return np.asarray(array.detach().cpu().numpy())
-        if self.library == "array_api_strict":
-            array = array.to_device(self.xp.Device("CPU_DEVICE"))
-        return np.asarray(array.get() if self.library == "cupy" else array)
+        return np.asarray(to_numpy(array))
 
     def put(self, array: Any, index: Any, values: Any) -> Any:
         """Write into an array; return it, or another one where arrays never change."""

@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 
 from ctfa import _validation as check
 from ctfa._collections import Classes, Collection, Wanted, learns_from_sums
+from ctfa._errors import InputError, Message, Option
 from ctfa.core import progress
 from ctfa.core.libraries import need
 from ctfa.core.series import NO_COLUMN
@@ -51,7 +52,7 @@ from ctfa.labelled._times import (
     zeros_of,
 )
 from ctfa.labelled._units import without_quantity
-from ctfa.labelled._words import in_regions, kind_of, row_labels, several, word
+from ctfa.labelled._words import CALLED, kind_of, row_labels, several, word
 from ctfa.report import Given, Judging, Material, complete
 from ctfa.report._complete import HELD_OUT
 
@@ -275,11 +276,11 @@ def fit(
 
 @contextmanager
 def _in_words() -> Iterator[None]:
-    """Refuse wishes in the words in which they were asked for."""
+    """Refuse options by the names under which they were given."""
     try:
         yield
-    except check.WishError as error:
-        raise check.WishError(in_regions(str(error))) from error
+    except InputError as error:
+        raise error.renamed(CALLED) from error
 
 
 def _pairs(targets: TargetAggregator, tasks: Tasks) -> dict[str, list[tuple[int, int]]]:
@@ -390,8 +391,8 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
         return None
     if isinstance(weights, str):
         if weights != "area":
-            raise ValueError(
-                f"weights={weights!r} is not known: use 'area' or one number per task."
+            raise InputError(
+                Option("weights", weights), " is not known: use 'area' or one number per task."
             )
         found = area_weights(tasks, outlines)
     else:
@@ -466,17 +467,18 @@ def _refuse_for_rows(**options: Any) -> None:
     for name, value in options.items():
         plain = value is None or (isinstance(value, str | bool) and value in USUAL)
         if not plain:
-            raise ValueError(
-                f"{name}={value!r} is for tasks that share their samples: leave it out, or name "
-                "the column of the samples (sample='time')."
+            raise InputError(
+                Option(name, value),
+                " is for tasks that share their samples: leave it out, or name the column of the "
+                "samples (",
+                Option("sample", "time"),
+                ").",
             )
 
 
 # -- Fit an estimator to tables, in memory or in chunks, and work out what it says of itself
 
 
-#: What to do about rows that cannot be gathered, in the words of labelled data.
-LOAD = "fit(X.compute(), y.compute())", "ds.load() before fit"
 #: What is left out of what is said of a fit to sums.
 SUMMED = "read in chunks, once: no series in the report, no ridge regressions to compare with"
 
@@ -527,7 +529,7 @@ def _from_chunks(
     data = _collection(arrays)
     wanted, needs_rows = model.__ctfa_asks__(arrays.tasks.n_tasks)
     if model.targets.regressor is RIDGE:  # in the words that asked for it
-        needs_rows = "solver='ridge', which judges row by row,"
+        needs_rows = Message(Option("solver", "ridge"), ", which judges row by row,")
     if arrays.has_gaps:
         what = "" if arrays.layout is None else " or features"
         needs_rows = f"a fit to {arrays.plan.target}{what} with missing values"
@@ -547,17 +549,14 @@ def _from_chunks(
             return _from_rows(model, _gathered(data, arrays, why), weights, held_out)
         judging, unjudged = None, "sums of so many columns in folds are too many"
         folds = wanted
-    try:
-        sums, classes, zeros = _look(data, arrays, judging, folds)
-    except ValueError as error:
-        raise ValueError(str(error).replace(*LOAD)) from error
+    sums, classes, zeros = _look(data, arrays, judging, folds)
     if any(sums.trouble) and arrays.is_presumed:
         return _from_chunks(model, look_closely(), weights, held_out, look_closely)
     data.refuse(sums)
     together = None
     if arrays.layout is not None:  # inputs that are in one fit, task by task
         together = [columns[columns != NO_COLUMN] for columns in arrays.layout]
-    sample, targets = data.stand_in(sums, classes, together)
+    sample, targets, _ = data.stand_in(sums, classes, together)
     targets = check.read_target_weight(weights, targets)
     model.__ctfa_fit__(sample, targets, data.input_names, data)
     if arrays.layout is not None:
@@ -578,8 +577,8 @@ def _look(
         return (*data.look(folds), lambda: zeros)
     held = Classes.of([judging.folds], data.n_rows, None, None)
     asking = Summing.of(zeros, arrays.columns, held.tested(HELD_OUT, data.n_rows))
-    sums, classes, summed = data.look_beside(folds, asking)
-    return sums, classes, lambda: asking.errors(summed, zeros)
+    sums, classes = data.look(folds, beside=asking)
+    return sums, classes, lambda: asking.errors(sums.more, zeros)
 
 
 def _collection(arrays: Arrays) -> Collection:
@@ -594,11 +593,8 @@ def _collection(arrays: Arrays) -> Collection:
 
 def _gathered(data: Collection, arrays: Arrays, why: str) -> Arrays:
     """The same tables in memory; refused where they are too many."""
-    try:
-        rows = data.gathered(why, "Fill the gaps or use fewer rows")
-    except ValueError as error:
-        raise ValueError(str(error).replace(*LOAD)) from error
-    X, Y = (np.asarray(table, dtype=np.float64) for table in (rows.X, rows.Y))
+    rows = data.gathered(why, "Fill the gaps or use fewer rows")
+    X, Y = (np.asarray(table, dtype=np.float64) for table in (rows.X, rows.y))
     return replace(arrays, X=X, Y=Y)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import is_dask
+from ctfa._errors import InputError, Option
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.labelled._labels import selected
@@ -157,9 +158,10 @@ def _long(
             f"target is {kind_of(target)}: with a task column, name the one column to predict."
         )
     if sample is None:
-        raise ValueError(
-            f"say which column says when each row was (sample='time'): {' and '.join(tasks)} say "
-            "where."
+        raise InputError(
+            "say which column says when each row was (",
+            Option("sample", "time"),
+            f"): {' and '.join(tasks)} say where.",
         )
     places = [name for name in frame.columns if str(name).lower() in (*EAST, *NORTH)]
     shapes = getattr(frame, "_geometry_column_name", None)
@@ -309,10 +311,11 @@ def _require_once(labels: Any, cell: IntArray) -> None:
 
 def _require_dense(shape: tuple[int, ...], n_rows: int, dims: list[str]) -> None:
     if len(dims) > 2 and np.prod(shape[1:]) > SPARSE * max(1, n_rows // shape[0]):
-        raise ValueError(
+        raise InputError(
             f"{dims[1]} and {dims[2]} make a grid of {shape[1]:,} by {shape[2]:,}, of which almost "
-            "nothing is there: these are scattered places. Give them a column with a name each "
-            "(task='station')."
+            "nothing is there: these are scattered places. Give them a column with a name each (",
+            Option("task", "station"),
+            ").",
         )
 
 
@@ -414,12 +417,14 @@ def require_members(fit: Any, given: IntArray) -> None:
     absent = np.setdiff1d(np.flatnonzero(np.isin(labels, labels[given])), given)
     if absent.size:
         what, n_cut = fit.tasks.what, np.unique(labels[absent]).size
-        raise ValueError(
+        raise InputError(
             f"{several(n_cut, 'region')} asked for {'lack' if n_cut > 1 else 'lacks'} "
             f"{several(absent.size, what)} in the data (the first "
             f"{fit.tasks.names[int(absent[0])]}), and a region is predicted from the mean features "
             f"of all its members. Give every {what} of these regions (NaN where nothing is known), "
-            f"or fit with aggregate='pool', which predicts each {what} from its own features."
+            "or fit with ",
+            Option("aggregate", "pool"),
+            f", which predicts each {what} from its own features.",
         )
 
 

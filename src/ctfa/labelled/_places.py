@@ -14,6 +14,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
+from ctfa._errors import InputError, Option
 from ctfa._kinds import NEIGHBOUR_RULES, rules_in_words
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
@@ -399,9 +400,10 @@ def area_weights(tasks: Tasks, geometry: Geometry | None) -> FloatArray:
         return np.asarray(geometry.areas())
     positions = tasks.positions()
     if positions is None or not tasks.is_geographic:
-        raise ValueError(
-            "weights='area' needs outlines, or coordinates of latitude and longitude: give "
-            "polygons, or the weights themselves."
+        raise InputError(
+            Option("weights", "area"),
+            " needs outlines, or coordinates of latitude and longitude: give polygons, or the "
+            "weights themselves.",
         )
     return np.asarray(np.cos(np.radians(positions[:, 1])))
 
@@ -503,7 +505,7 @@ def read_neighbours(
         if rule is not None and (rule.takes_count or isinstance(neighbours, str)):
             return _graph(rule.edges(neighbours, given[1], tasks, geometry), tasks.n_tasks)
     if isinstance(neighbours, str):
-        raise ValueError(f"neighbours={neighbours!r} is not known: give {_ways()}.")
+        raise InputError(Option("neighbours", neighbours), f" is not known: give {_ways()}.")
     if is_map(neighbours):
         outlines = match_polygons(neighbours, tasks)
         return _graph(border_edges(neighbours, None, tasks, outlines, corners=False), tasks.n_tasks)
@@ -698,10 +700,11 @@ def grid_edges(
     """
     axes = _axes(tasks)
     if axes is None:
-        raise ValueError(
-            f"neighbours={given!r} needs the cells of a grid, and the tasks lie along "
-            f"{tasks.dims[0]!r} alone: give task=('lat', 'lon'), or another kind of neighbours,"
-            f" such as ('nearest', 6) or polygons."
+        raise InputError(
+            Option("neighbours", given),
+            f" needs the cells of a grid, and the tasks lie along {tasks.dims[0]!r} alone: give ",
+            Option("task", ("lat", "lon")),
+            ", or another kind of neighbours, such as ('nearest', 6) or polygons.",
         )
     # Round an axis that closes, distances are measured the shorter way.
     places, around = zip(*axes, strict=True)
@@ -787,9 +790,10 @@ def border_edges(
     the other. Polygons that overlap are so neighbours, too.
     """
     if geometry is None:
-        raise ValueError(
-            f"neighbours={given!r} needs polygons of the tasks: give a GeoDataFrame with a "
-            f"column {tasks.dims[0]!r} as places, or as neighbours itself."
+        raise InputError(
+            Option("neighbours", given),
+            " needs polygons of the tasks: give a GeoDataFrame with a column "
+            f"{tasks.dims[0]!r} as places, or as neighbours itself.",
         )
     _require_outlines(geometry, tasks)
     shapely = need("shapely", "Neighbours of polygons")
@@ -818,10 +822,12 @@ def _require_outlines(geometry: Geometry, tasks: Tasks) -> None:
         )
     flat = np.flatnonzero(geometry.areas() <= 0)
     if flat.size:
-        raise ValueError(
+        raise InputError(
             f"{flat.size:,} of the {tasks.n_tasks:,} shapes have no area (e.g. that of "
             f"{some(tasks.names[i] for i in flat[:4])}), so they have no borders: give polygons, "
-            f"or neighbours=('nearest', 6) for points."
+            "or ",
+            Option("neighbours", ("nearest", 6)),
+            " for points.",
         )
 
 
@@ -902,18 +908,20 @@ def nearest_edges(given: Any, count: Any, tasks: Tasks, geometry: Geometry | Non
     except (TypeError, ValueError):
         k, whole = 0, False
     if not whole or not 1 <= k < tasks.n_tasks:
-        raise ValueError(
-            f"neighbours={given!r} does not say how many: give a whole number from 1 to "
-            f"{tasks.n_tasks - 1:,} (one less than there are tasks), such as ('nearest', 6)."
+        raise InputError(
+            Option("neighbours", given),
+            f" does not say how many: give a whole number from 1 to {tasks.n_tasks - 1:,} (one "
+            "less than there are tasks), such as ('nearest', 6).",
         )
     positions, geographic = tasks.positions(), tasks.is_geographic
     if positions is None and geometry is not None:
         positions, geographic = geometry.centres(), geometry.is_geographic
     if positions is None:
         tasks.one_plane()  # says where east and north are in units that do not go together
-        raise ValueError(
-            f"neighbours={given!r} needs positions, and the tasks have none: add coordinates "
-            f"'lon' and 'lat' (or 'x' and 'y') along {tasks.dims[0]!r}, or give polygons as places."
+        raise InputError(
+            Option("neighbours", given),
+            " needs positions, and the tasks have none: add coordinates 'lon' and 'lat' (or 'x' "
+            f"and 'y') along {tasks.dims[0]!r}, or give polygons as places.",
         )
     lost = np.flatnonzero(~np.isfinite(positions).all(axis=1))
     if lost.size:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import compute, is_dask
+from ctfa._errors import InputError, Option
 from ctfa.core.libraries import need
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled import _doubts as doubts
@@ -885,7 +886,8 @@ def _kept_tasks(
 ) -> tuple[IntArray, list[str]]:
     """Tasks with a target and a feature; the others are masked, or refused."""
     if masked not in MASKED:
-        raise ValueError(f"masked={masked!r} is not known: use one of {', '.join(MASKED)}.")
+        known = ", ".join(MASKED)
+        raise InputError(Option("masked", masked), f" is not known: use one of {known}.")
     empty = facts.missing == facts.n_rows
     lacking = np.zeros(empty.size, dtype=bool)
     if not plan.is_shared:
@@ -906,15 +908,18 @@ def _kept_tasks(
 
     if n_lost and not leave:
         column = plan.target if empty[int(np.argmax(lost))] else "every feature"
-        raise ValueError(
+        raise InputError(
             f"{several(n_lost, what)} without a single value: {first()} ({column} is NaN in every "
-            "row). Leave them out with masked='leave' (they stay in the results as missing), or "
-            "drop them."
+            "row). Leave them out with ",
+            Option("masked", "leave"),
+            " (they stay in the results as missing), or drop them.",
         )
     if n_constant and not leave:
-        raise ValueError(
+        raise InputError(
             f"{plan.target} never changes in {several(n_constant, what)}: {first()}. There is "
-            "nothing to predict: leave them out with masked='leave', or drop them."
+            "nothing to predict: leave them out with ",
+            Option("masked", "leave"),
+            ", or drop them.",
         )
     notes = []
     if n_lost:

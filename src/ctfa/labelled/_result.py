@@ -15,11 +15,13 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ctfa import _validation as check
+from ctfa._errors import InputError, Option
 from ctfa._text import visible
 from ctfa.core.cut import PREFERRED
 from ctfa.core.history import MergeHistory
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from ctfa.estimators.evidence import wish_words
 from ctfa.estimators.intervals import require_calibration, tell_gaussian
 from ctfa.estimators.shown import block
 from ctfa.estimators.view import FittedGroups
@@ -40,7 +42,7 @@ from ctfa.labelled._reading import (
 )
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._times import Seasons, past_of
-from ctfa.labelled._words import error_columns, in_regions, named_errors, several
+from ctfa.labelled._words import CALLED, error_columns, named_errors, several
 from ctfa.persistence import save
 from ctfa.plotting._axes import COLOURS
 from ctfa.plotting._groups_map import colours_of
@@ -680,7 +682,9 @@ class LabelledFit:
     def need_held_out(self) -> HeldOut:
         """Errors on rows left out; an error where none were."""
         if self.held_out is None:
-            raise ValueError("no rows were held out: fit with held_out=5, say, for errors.")
+            raise InputError(
+                "no rows were held out: fit with ", Option("held_out", 5), ", say, for errors."
+            )
         return self.held_out
 
 
@@ -720,9 +724,9 @@ def _lines(fit: Any) -> Iterator[str]:
     if counted is not None:
         limit = f"cut at {several(counted, fit.tasks.group)}, as wished"
     yield f"  {limit}; {_served(fit)}"
-    wish = FittedGroups.of(model).evidence.terms.wish
+    wish = wish_words(FittedGroups.of(model).aggregator, CALLED)
     if wish:
-        yield f"  wished: {in_regions(wish)}"
+        yield f"  wished: {wish}"
     yield from _windows(fit)
     yield from (f"  note: {note}" for note in fit.notes)
 

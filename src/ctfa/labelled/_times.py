@@ -24,6 +24,7 @@ from ctfa._calendar import (
     part_of,
     step_of,
 )
+from ctfa._errors import InputError, Option
 from ctfa.core.confounds import held_out_share
 from ctfa.core.lags import Lags, Window, read_lags, read_step
 from ctfa.core.libraries import need
@@ -221,8 +222,9 @@ class Seasons:
     def of(cls, anomalies: Any, detrend: Any, samples: Any) -> Seasons | None:
         """Read what is asked for; None where nothing is."""
         if anomalies is not None and anomalies not in PARTS:
-            raise ValueError(
-                f"anomalies={anomalies!r} is not known: use one of {', '.join(PARTS)}, or None."
+            raise InputError(
+                Option("anomalies", anomalies),
+                f" is not known: use one of {', '.join(PARTS)}, or None.",
             )
         if not isinstance(detrend, bool):
             raise ValueError(f"detrend={detrend!r}: use True or False.")
@@ -531,10 +533,10 @@ def _part(samples: Any, part: str, ask: Callable[[Any, str], FloatArray] = part_
     try:
         return ask(index_of(samples), part)
     except (AttributeError, TypeError) as error:
-        raise ValueError(
-            f"anomalies={part!r} need dates along {samples.name!r}, which holds "
-            f"{kind(samples.dtype)}: decode the times (xarray.decode_cf, pandas.to_datetime), or "
-            "leave anomalies out."
+        raise InputError(
+            Option("anomalies", part),
+            f" need dates along {samples.name!r}, which holds {kind(samples.dtype)}: decode the "
+            "times (xarray.decode_cf, pandas.to_datetime), or leave anomalies out.",
         ) from error
 
 

@@ -8,28 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._collections import GATHERED
+from ctfa._errors import Option
 from ctfa._text import visible
+from ctfa._validation import BY_LEAST_SQUARES, BY_RIDGE
 from ctfa.core.types import FloatArray
 from ctfa.report import HeldOut
 from ctfa.report._words import plural
 
 KINDS = {"M": "dates", "m": "spans of time", "U": "text", "T": "text", "S": "text", "O": "text"}
 
-#: What groups of targets, and what is asked of them, are called here.
-CALLED = {
+#: What options and groups of targets are called here, in errors that are written for both.
+CALLED: dict[str, str | Option] = {
     "n_groups": "n_regions",
     "connectivity leaves": "neighbours leave",
     "targets": "tasks",
-    " groups": " regions",
-    "a group of": "a region of",
+    "groups": "regions",
+    "a group": "a region",
+    BY_LEAST_SQUARES: Option("solver", "ols"),
+    BY_RIDGE: Option("solver", "ridge"),
+    GATHERED: "ds.load() before fit",
 }
-
-
-def in_regions(said: str) -> str:
-    """What is said of groups of targets, of regions of tasks."""
-    for name, other in CALLED.items():
-        said = said.replace(name, other)
-    return said
 
 
 def word(label: Any) -> str:

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ctfa import _validation as check
 from ctfa._collections import Wanted
+from ctfa._errors import InputError, Option
 from ctfa.core import progress
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import SCANS
@@ -138,9 +139,9 @@ def _read_held_out(held_out: Any, n_targets: int) -> tuple[int | None, bool, str
     """How many blocks are held out, None for other folds; whether the last alone; in words."""
     if isinstance(held_out, str):
         if held_out != "auto":
-            raise ValueError(
-                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, a splitter "
-                "or None."
+            raise InputError(
+                Option("held_out", held_out),
+                " is not known: use 'auto', a number of blocks, a splitter or None.",
             )
         is_last = n_targets > MANY
         return BLOCKS, is_last, LAST_BLOCK if is_last else IN_BLOCKS.format(BLOCKS)
@@ -253,17 +254,17 @@ def choose_splits(
     if isinstance(held_out, str):
         least = BLOCKS if is_last else 2 * BLOCKS
         if n_rows < least:
-            raise ValueError(
+            raise InputError(
                 f"there are {n_rows} rows, too few to hold some of them out and judge the fit by "
-                f"them: {least} or more are needed, or none held out (held_out=None)."
+                f"them: {least} or more are needed, or none held out (",
+                Option("held_out", None),
+                ").",
             )
     if is_last:
         start = n_rows - n_rows // BLOCKS
         return [(np.arange(start), np.arange(start, n_rows))], how
-    try:
-        splits = check.read_folds(held_out if number is None else number, sample, values)
-    except ValueError as error:
-        raise ValueError(str(error).replace("cv=", "held_out=", 1)) from error
+    asked = held_out if number is None else number
+    splits = check.read_folds(asked, sample, values, option="held_out")
     if isinstance(held_out, check.BlockedKFold):
         beside = f", without {held_out.gap} beside it" if held_out.gap else ""
         return splits, IN_BLOCKS.format(held_out.n_splits) + beside

@@ -99,7 +99,8 @@ class LeastSquares(NamedTuple):
 
     def left(self, rows: FloatArray, n_rows: float) -> FloatArray:
         """What the fit of one block leaves of its target, row by row; by singular values."""
-        inputs, target = rows[:-1], rows[-1]
+        inputs: FloatArray = rows[:-1]
+        target: FloatArray = rows[-1]
         length = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
         columns = (inputs[length > 0.0] / length[length > 0.0, None]).T
         if columns.shape[1] == 0:

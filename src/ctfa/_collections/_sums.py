@@ -9,15 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._collections._devices import (
-    is_foreign,
-    join_on_device,
-    moments_on_device,
-    namespace,
-    to_numpy,
-)
+from ctfa._collections._devices import join_on_device, moments_on_device, namespace
+from ctfa._errors import InputError
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, Summary, add_up
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.kernels.devices import is_foreign, to_numpy
 
 #: Columns of confounds that depend on each other by construction leave no more than this.
 DEPENDENT = 1e-12
@@ -31,7 +27,7 @@ class Trouble(NamedTuple):
     row: int
     column: int
     value: float
-    is_local: bool = False  # whether the row is the chunk's own, nobody knowing which of all
+    is_local: bool = False  # whether the row is counted within its chunk
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +36,10 @@ class Sums:
 
     n_rows: int  # rows read, also those of weight zero
     classes: dict[Any, Summary]
-    #: Per table (confounds, inputs, targets): what was found first that is no finite number.
+    #: Per table (confounds, inputs, targets): the first number that is not finite.
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
+    more: Any = None  # what else was made of the same rows, of each chunk in turn
 
     @property
     def n_samples(self) -> int:
@@ -73,7 +70,8 @@ class Sums:
         )
         gaps = self.has_gaps or other.has_gaps
         classes = joined(self.classes, other.classes)
-        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps)
+        more = None if self.more is None else self.more + other.more
+        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps, more)
 
 
 def joined(classes: Mapping[Any, Any], more: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -92,14 +90,14 @@ def sum_up(
 ) -> Sums:
     """Sums of a chunk: confounds (or None), inputs and targets, and weights or None.
 
-    ``start`` is the row of the data set that the chunk begins with, None where nobody knows, and
+    ``start`` is the row of the data set that the chunk begins with, None where that is unknown, and
     ``parts`` are the classes of the chunk's own rows, and which rows these are.
     """
     named = zip(("confounds", "X", "y", "sample_weight"), (*tables, weights), strict=True)
     heights = {name: int(table.shape[0]) for name, table in named if table is not None}
     for name, n_rows in heights.items():
         if n_rows != heights["X"]:
-            raise ValueError(
+            raise InputError(
                 f"a chunk of {name} has {n_rows} rows where that of X has {heights['X']}: pass "
                 "the same samples in all, in chunks of the same rows."
             )
