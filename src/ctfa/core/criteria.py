@@ -155,9 +155,9 @@ def _two_task_loss(
 
 def _signal(fit: Fit, inputs: Number) -> Number:
     """``R2 (var - s2)``, the noise variance with degrees of freedom for so many inputs."""
-    share = fit.explained / np.maximum(fit.total, TINY)  # a constant target explains nothing
-    n_less_one = fit.n_samples - 1
-    return share * (fit.total / n_less_one - fit.residual / (n_less_one - inputs))
+    total, n_less_one = fit.total, fit.n_samples - 1
+    share = fit.explained / np.maximum(total, TINY)  # a constant target explains nothing
+    return share * (total / n_less_one - fit.residual / (n_less_one - inputs))
 
 
 #: Keeps the R2 of a constant target at zero instead of zero over zero.

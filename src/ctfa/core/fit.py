@@ -48,19 +48,6 @@ class Fit(NamedTuple):
         return np.where(self.explained != 0.0, ratio, 0.0)
 
 
-def _asked(name: str, text: str) -> Any:
-    """A part that may have been given as a function, called when it is first wanted."""
-
-    def part(self: Evidence) -> Any:
-        found = getattr(self, name)
-        if callable(found):
-            found = found()
-            setattr(self, name, found)
-        return found
-
-    return property(part, doc=text)
-
-
 class Evidence:
     """Two blocks as they stand, the one that would replace them, and what tells them apart.
 
@@ -74,7 +61,12 @@ class Evidence:
     costs little more than its arithmetic.
     """
 
-    __slots__ = ("_after", "_before", "_difference", "_f_star", "_stake")
+    __slots__ = ("_given", "after", "before", "difference", "f_star", "stake")
+    before: tuple[Fit, ...]
+    after: Fit
+    difference: Fit
+    f_star: Number
+    stake: Number | None
 
     def __init__(
         self,
@@ -84,18 +76,23 @@ class Evidence:
         f_star: Number | Callable[[], Number] | None = None,
         stake: Number | Callable[[], Number] | None = None,
     ) -> None:
-        self._before = before
-        self._after = after
-        self._difference = difference
-        self._f_star = self._one_regression if f_star is None else f_star
-        self._stake = stake
+        self._given = {
+            "before": before,
+            "after": after,
+            "difference": difference,
+            "f_star": f_star,
+            "stake": stake,
+        }
 
-    before: tuple[Fit, ...] = _asked("_before", "The fits that stand now.")
-    after: Fit = _asked("_after", "The fit that would replace them.")
-    difference: Fit = _asked("_difference", "The regression that tells the two blocks apart.")
-    f_star: Number = _asked("_f_star", "F of the difference at which a merge breaks even.")
-    stake: Number | None = _asked("_stake", "Share of the total risk of a unit of its squares.")
-
-    def _one_regression(self) -> Number:
-        """Of one regression on random inputs with an intercept: ``1 + (n-1)/(n-r-2)``."""
-        return 1.0 + (self.difference.n_samples - 1) / (self.difference.dof - 1)
+    def __getattr__(self, name: str) -> Any:
+        """Keep a part, asked for the first time."""
+        if name not in Evidence.__slots__[1:]:
+            raise AttributeError(name)
+        found: Any = self._given[name]
+        if callable(found):
+            found = found()
+        elif name == "f_star" and found is None:
+            # Of one regression on random inputs with an intercept: ``1 + (n-1)/(n-r-2)``.
+            found = 1.0 + (self.difference.n_samples - 1) / (self.difference.dof - 1)
+        setattr(self, name, found)
+        return found

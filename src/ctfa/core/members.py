@@ -41,10 +41,7 @@ class MergeGain(NamedTuple):
 
 
 def best_weight(
-    slope: FloatArray,
-    curve: FloatArray,
-    partition: Partition,
-    share: FloatArray | None = None,
+    slope: FloatArray, curve: FloatArray, partition: Partition, share: FloatArray | None = None
 ) -> FloatArray:
     """Weight on each group, in [0, 1], where the risk of all its members is smallest.
 
@@ -79,11 +76,7 @@ class MemberRisk:
 
     @classmethod
     def in_sample(
-        cls,
-        design: Design,
-        fitted: FloatArray,
-        left: FloatArray,
-        share: FloatArray | None = None,
+        cls, design: Design, fitted: FloatArray, left: FloatArray, share: FloatArray | None = None
     ) -> MemberRisk:
         """Unbiased risk of least squares, from coordinates of fitted values and of residuals."""
         fitted, left = fitted.T, left.T
@@ -182,10 +175,7 @@ class MemberRisk:
                 self.weight * step
             )
             gain = np.concatenate(
-                (
-                    share * (change[:n_first] - bend[0]),
-                    (share - 1.0) * (change[n_first:] - bend[1]),
-                )
+                (share * (change[:n_first] - bend[0]), (share - 1.0) * (change[n_first:] - bend[1]))
             )
             total, f = self._total(step, apart, a * share)
             yield MergeGain(order[low:high], n_first, gain, total, f, self.f_star)

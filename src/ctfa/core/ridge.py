@@ -9,14 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ctfa.core.design import (
-    EPS,
-    Design,
-    column_lengths,
-    row_scales,
-    singular_values,
-    weighted_mean,
-)
+from ctfa.core.design import EPS, Design, column_lengths, row_scales, singular_values, weighted_mean
 from ctfa.core.design import factor as design_factor
 from ctfa.core.partition import Partition
 from ctfa.core.types import BoolArray, FloatArray

@@ -23,10 +23,7 @@ LINEAR_NAMES = (
     "LassoLars LassoLarsCV LassoLarsIC LinearRegression OrthogonalMatchingPursuit "
     "OrthogonalMatchingPursuitCV QuantileRegressor Ridge RidgeCV SGDRegressor TheilSenRegressor"
 )
-LINEAR = (
-    LinearSVR,
-    *(getattr(linear_model, name) for name in LINEAR_NAMES.split()),
-)
+LINEAR = (LinearSVR, *(getattr(linear_model, name) for name in LINEAR_NAMES.split()))
 #: Numbers in the table at most: a gigabyte.
 LARGEST = 2**27
 #: What a collapsed model may differ by from the model itself, in units of the largest term.

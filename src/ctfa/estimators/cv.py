@@ -28,13 +28,7 @@ from ctfa.estimators.models import SingleModels, fit_singles, mean_of_groups
 from ctfa.estimators.refits import OnFolds, fit_regressor, groups_on_folds
 from ctfa.estimators.search import pose, solve_path
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.targets import (
-    RATIOS,
-    Found,
-    PhaseOne,
-    TargetAggregator,
-    by_levels,
-)
+from ctfa.estimators.targets import RATIOS, Found, PhaseOne, TargetAggregator, by_levels
 
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
 TARGET_LOSSES = (-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, np.inf)

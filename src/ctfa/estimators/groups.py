@@ -535,13 +535,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         return r2_of_each(true, np.nan_to_num(predicted), weights)
 
     def importance(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        confounds: Any = None,
-        n_repeats: int = 5,
-        random_state: Any = None,
+        self, X: Any, y: Any, *, confounds: Any = None, n_repeats: int = 5, random_state: Any = None
     ) -> Any:
         """Tell what each feature is worth to each group: what is lost where its rows are shuffled.
 

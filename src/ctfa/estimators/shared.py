@@ -469,11 +469,7 @@ class CTFARegressor(TargetsRegressor):
         return twin._told(asked.sample.inputs, asked.sample.confounds)
 
     def _features_that_pay(
-        self,
-        found: Found | None,
-        tasks: SharedInputs,
-        features: FeatureAggregator,
-        temper: Tempers,
+        self, found: Found | None, tasks: SharedInputs, features: FeatureAggregator, temper: Tempers
     ) -> FeatureAggregator | None:
         """Phase II where it was not asked for; None where Phase I's folds do not speak for it.
 
@@ -626,11 +622,7 @@ class CTFARegressor(TargetsRegressor):
         return partial(group_rows, self.targets_, sample, targets, judge=judge)
 
     def _tell_evidence(
-        self,
-        found: Found | None,
-        seen: HeldOut | None,
-        temper: Tempers,
-        targets: check.Targets,
+        self, found: Found | None, seen: HeldOut | None, temper: Tempers, targets: check.Targets
     ) -> None:
         """Set what is known of every merge and member; without anything found, of no merge."""
         aggregator, gappy = self.targets_, bool(np.isnan(targets.values).any())
