@@ -1,8 +1,9 @@
-"""Two suites in one: ``pytest`` asks every behaviour once, ``pytest --rest`` all that it left out.
+"""Three sizes of one suite.
 
-``pytest --everything`` is both. Left out at first are tests marked ``more`` (other configurations,
-whole commands, the study's long forms), combinations of parameters of which every pair has been
-asked, and most generated examples.
+``pytest`` asks every behaviour once: each value of each parameter, a part of the examples of a law,
+nothing that is marked ``more`` (other configurations, long forms) and nothing of the study.
+``pytest --rest`` is what that leaves out, each pair of values of two parameters once;
+``pytest --everything`` all there is, whole products of parameters too.
 """
 
 import itertools
@@ -14,8 +15,8 @@ from hypothesis import settings
 
 from generated import PART
 
-#: Folders of tests that ask the study, which stands beside the library.
-BESIDE = "study"
+#: Folder of tests that ask the study, which stands beside the library.
+STUDY = "study"
 
 
 def pytest_addoption(parser):
@@ -26,8 +27,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Examples are new in every run at a desk and the same in every run of CI."""
-    all_of_them = config.getoption("rest") or config.getoption("everything")
-    number = settings.get_profile("default").max_examples // (1 if all_of_them else PART)
+    is_long = config.getoption("rest") or config.getoption("everything")
+    number = settings.get_profile("default").max_examples // (1 if is_long else PART)
     settings.register_profile(
         "ctfa", deadline=None, max_examples=number, derandomize=bool(os.environ.get("CI"))
     )
@@ -37,15 +38,17 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if config.getoption("everything"):
         return
-    later = {item for item in items if BESIDE in item.path.parts or item.get_closest_marker("more")}
-    for _, tests in itertools.groupby(items, lambda item: (item.path, item.originalname)):
-        later |= beyond_pairs([item for item in tests if item not in later])
+    waiting = {it for it in items if STUDY in it.path.parts or it.get_closest_marker("more")}
+    first, pairs = set(), set()
+    for _, of_one in itertools.groupby(items, lambda item: (item.path, item.originalname)):
+        tests = list(of_one)
+        first |= covering([test for test in tests if test not in waiting], together=1)
+        pairs |= covering(tests, together=2)
+    kept = first
     if config.getoption("rest"):
-        kept = [item for item in items if item in later or is_generated(item)]
-    else:
-        kept = [item for item in items if item not in later]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+        kept = (pairs - first) | {item for item in first if is_generated(item)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def is_generated(item):
@@ -53,16 +56,24 @@ def is_generated(item):
     return hasattr(getattr(item, "obj", None), "hypothesis")
 
 
-def beyond_pairs(tests):
-    """Tests of one function whose every pair of parameters earlier ones have had."""
-    seen, more = set(), set()
-    for test in tests:
-        given = sorted(test.callspec.indices.items()) if hasattr(test, "callspec") else []
-        pairs = set(itertools.combinations(given, 2)) or set(given)
-        if given and pairs <= seen:
-            more.add(test)
-        seen |= pairs
-    return more
+def covering(tests, together):
+    """Few of the tests of one function with all values of so many parameters together."""
+    given = {test: values_of(test, together) for test in tests}
+    # Those without parameters, or with fewer than are to be together, stand for themselves.
+    chosen = {test for test in tests if not given[test]}
+    left = set().union(*given.values())
+    while left:
+        best = max(tests, key=lambda test: len(given[test] & left))
+        chosen.add(best)
+        left -= given[best]
+    return chosen
+
+
+def values_of(test, together):
+    # By identity: all tests of a product hold the same objects, which may not be hashable.
+    given = test.callspec.params.items() if hasattr(test, "callspec") else ()
+    given = [(name, id(value)) for name, value in given]
+    return set(itertools.combinations(given, min(together, len(given)))) if given else set()
 
 
 @pytest.fixture(autouse=True)

@@ -105,6 +105,7 @@ def sentence(capsys, name):
     return lines[0].removeprefix(f"ctfa {name}: ")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("spoil", "words"), BAD)
 def test_a_bad_file_gets_one_sentence_and_nothing_is_touched(spoil, words, good, tmp_path, capsys):
     spoil(tmp_path / "bad.nc", basins()[0])

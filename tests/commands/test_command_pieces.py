@@ -33,6 +33,7 @@ def run(path, folder, capsys):
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.more
 def test_a_large_file_is_fitted_and_predicted_in_pieces(shared, tmp_path, monkeypatch, capsys):
     lazily = []
     read = labelled.read

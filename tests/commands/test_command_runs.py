@@ -114,6 +114,7 @@ def test_the_files_of_a_run_are_those_of_the_fit_in_python(here, fit):
     assert (run / "report.html").read_text(encoding="utf-8").lstrip().startswith("<")
 
 
+@pytest.mark.more
 def test_the_same_run_again_is_the_same_to_the_byte(here, run, tmp_path):
     # In a process of its own, which orders sets in its own way, and seconds later.
     again = [*COMMAND, "fit", os.path.join(run, "run.toml"), "-q", "-o"]
@@ -220,6 +221,7 @@ def test_an_interrupted_run_leaves_what_was_there(
     assert content(tmp_path) == before
 
 
+@pytest.mark.more
 def test_fit_in_json(here, tmp_path, capsys):
     given = [str(here / "basins.nc"), *FIT, "--held-out", "2", "--max-loss", "1"]
     assert cli.main(["fit", *given, "--json", "-o", str(tmp_path / "run")]) == 0
@@ -356,6 +358,7 @@ def test_a_cut_region_of_means_is_refused_before_anything_is_written(here, run, 
     assert not (tmp_path / "p.nc").exists()
 
 
+@pytest.mark.more
 def test_the_doctor_leaves_out_a_level_of_one_value(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     grid = grid_file(tmp_path / "grid.nc")
@@ -510,6 +513,7 @@ ON_THE_WAY = {
 }  # fmt: skip
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("way", ON_THE_WAY)
 @pytest.mark.parametrize("suffix", ["nc", "zarr"])
 def test_a_walk_with_xarray_between_the_steps_is_as_in_memory(tmp_path, capsys, way, suffix):
@@ -867,6 +871,7 @@ def test_too_few_rows_to_hold_some_out_are_told_as_such(tmp_path, capsys, n_rows
     assert "1 row (n_samples=1), and 2 or more" in complaint or "--held-out none" in complaint
 
 
+@pytest.mark.more
 def test_the_command_is_quiet_in_a_pipe_and_ends_with_its_reader(run):
     done = subprocess.run(
         [*COMMAND, "path", run], capture_output=True, text=True, check=False, timeout=120
@@ -905,6 +910,7 @@ def line_of(command, here, tmp_path):
     return "ctfa " + ANY[command].format(here=here, new=tmp_path / "new", options=options)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", ANY)
 def test_a_command_whose_output_nobody_reads_ends_quietly(command, here, tmp_path):
     # The reader has left before the command begins, so that nothing depends on who is faster.
@@ -915,6 +921,7 @@ def test_a_command_whose_output_nobody_reads_ends_quietly(command, here, tmp_pat
         assert {"model.ctfa", "run.toml"} <= set(content(tmp_path / "new"))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("command", [name for name in ANY if name != "demo"])
 def test_a_command_works_without_standard_streams(command, here, tmp_path):
     line = line_of(command, here, tmp_path)
@@ -927,6 +934,7 @@ def test_a_command_works_without_standard_streams(command, here, tmp_path):
         assert labelled.load(tmp_path / "too" / "model.ctfa").n_regions > 1
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 @pytest.mark.parametrize("command", ANY)
 def test_output_that_has_no_room_is_told_in_one_sentence(command, here, tmp_path):
@@ -939,6 +947,7 @@ def test_output_that_has_no_room_is_told_in_one_sentence(command, here, tmp_path
         assert {"model.ctfa", "run.toml"} <= set(content(tmp_path / "new"))
 
 
+@pytest.mark.more
 def test_notes_that_nobody_can_read_stop_nothing(here, tmp_path):
     gaps, _ = basins()
     gaps["flow"][:5, 3] = np.nan
@@ -952,6 +961,7 @@ def test_notes_that_nobody_can_read_stop_nothing(here, tmp_path):
     assert in_a_shell("ctfa why nowhere 1 2>/dev/full; exit $?").returncode == 1
 
 
+@pytest.mark.more
 def test_a_lack_of_memory_is_told_as_such(here, tmp_path):
     spoiled = tmp_path / "pyogrio.py"
     spoiled.write_text("raise ImportError('libgdal.so: failed to map segment from shared object')")
@@ -996,6 +1006,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("in_colour", [False, True])
 def test_names_cannot_steer_a_terminal(hostile, tmp_path, monkeypatch, in_colour):
     if in_colour:
@@ -1042,6 +1053,7 @@ def test_what_python_prints_of_names_cannot_steer_a_terminal(hostile):
     assert "worst\\x1b[2J" in str(fitted)
 
 
+@pytest.mark.more
 def test_no_table_of_a_run_has_a_formula_and_names_come_back(hostile, tmp_path):
     run = hostile / "run"
     tables = [run / n for n in WRITTEN if n.endswith(".csv")] + [tmp_path / "predicted.csv"]
@@ -1103,6 +1115,7 @@ def in_a_terminal(command, *, press=None, seconds=120):
     return shown.decode(), out.decode(), code
 
 
+@pytest.mark.more
 def test_a_terminal_shows_what_is_going_on(here, tmp_path):
     given = [str(here / "basins.nc"), *FIT, *FEWER, "--neighbours", "nearest:4"]
     shown, out, code = in_a_terminal([*COMMAND, "fit", *given, "-o", str(tmp_path / "run")])
@@ -1113,6 +1126,7 @@ def test_a_terminal_shows_what_is_going_on(here, tmp_path):
     assert "\x1b" not in out  # no colours in a pipe
 
 
+@pytest.mark.more
 def test_ctrl_c_ends_with_one_line_and_nothing_written(here, tmp_path):
     write_basins(tmp_path, n_basins=600, n_samples=400)  # a fit of seconds
     before = content(tmp_path)

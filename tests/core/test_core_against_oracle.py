@@ -167,6 +167,7 @@ def test_features_are_grouped_as_by_refitting(family, criterion, max_loss, scan)
     require_compared(compared, family, scan, max_loss)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scan", SCANS)
 @pytest.mark.parametrize("max_loss", [1e-4, 0.02])
 @pytest.mark.parametrize("family", problems.FAMILIES)
@@ -189,6 +190,7 @@ def test_folds_with_fewer_rows_than_features_take_the_shortest_coefficients(scan
         assert assert_same_decisions(*run_features(problem, "r2", scan, 0.05, folds=folds))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("power", [3, 5, 7, 8, 9])
 @pytest.mark.parametrize("scan", ["grow", "restart", "best-first", "correlation"])
 def test_decisions_hold_up_to_a_condition_number_of_1e9(power, scan):

@@ -154,6 +154,7 @@ def test_the_curve_is_that_of_refits_in_every_fold(splitter, regressor, weighted
     assert_same_curve(model, *explicit_curve(X, Y, splits, weights=weights, regressor=regressor))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("regressor", REGRESSORS)
 @pytest.mark.parametrize(
     "options",
@@ -176,6 +177,7 @@ def test_the_curve_is_that_of_refits_with_every_option(options, regressor):
     assert_same_curve(model, *explicit_curve(X, Y * signs, splits, **options))
 
 
+@pytest.mark.more
 def test_folds_of_few_rows_are_judged_by_ridge_regression_all_alike():
     """Rows up to ten beyond the coefficients do not carry least squares: not one fold's either."""
     splits = list(TimeSeriesSplit(4).split(X))
@@ -343,6 +345,7 @@ def copies(n_copies, seed, *, noise=1.0):
     return inputs, np.column_stack([target] * n_copies)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "options",
     [
@@ -389,6 +392,7 @@ def test_identical_targets_are_joined_among_others():
         assert set(model.labels_[:5]) == {0}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("head", ["mean", "levels"])
 def test_identical_targets_with_identical_inputs_of_their_own_are_joined(head):
     layout = np.arange(15).reshape(5, 3).tolist()
@@ -533,6 +537,7 @@ def test_a_curve_is_shown_in_a_line():
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-3, 1.0, 10.0])
 @pytest.mark.parametrize(
     "options", [{}, {"flip": True}, {"guard": "member"}, {"regressor": RIDGE}], ids=str

@@ -153,6 +153,7 @@ def test_without_gaps_the_decisions_are_those_of_complete_targets(family, scan):
 # -- Laws ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", GAPS)
 @pytest.mark.parametrize("family", ["gaussian", "correlated", "offset", "one_hot", "constant"])
 def test_spaces_with_gaps_obey_the_laws(family, kind):
@@ -239,6 +240,7 @@ def decided_as_by_refitting(X, Y, scan, max_loss, weights=None, tie=TIE):
     return True
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scan", SCANS)
 @pytest.mark.parametrize("kind", GAPS)
 def test_targets_with_gaps_are_grouped_as_by_refitting(kind, scan):
@@ -323,6 +325,7 @@ def test_targets_without_any_row_or_with_a_constant_stay_numbers():
 # -- Numbers ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("power", [3, 5, 6, 8])
 def test_decisions_with_gaps_hold_where_inputs_are_ill_conditioned(power):
     compared = 0

@@ -330,6 +330,7 @@ TOGETHER = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ONE_BY_ONE)
 def test_linear_models_do_not_depend_on_units(name):
     for seed in range(3):
@@ -347,6 +348,7 @@ def test_units_do_not_matter_where_ridge_regression_judges_few_rows(name, n_rows
         testing.check_units(ONE_BY_ONE[name], X, Y, seed=seed)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", TOGETHER)
 def test_means_of_features_do_not_depend_on_offsets_and_a_common_unit(name):
     for seed in range(3):
@@ -354,6 +356,7 @@ def test_means_of_features_do_not_depend_on_offsets_and_a_common_unit(name):
         testing.check_units(TOGETHER[name], X, Y, one_factor=True, seed=seed)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("head", ["mean", "levels"])
 def test_units_do_not_matter_beside_a_season_or_gaps(head):
     model = CTFARegressor(features="passthrough", head=head)
@@ -365,6 +368,7 @@ def test_units_do_not_matter_beside_a_season_or_gaps(head):
     testing.check_units(model, X, np.where(gaps, np.nan, Y))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("features", ["passthrough", None])
 @pytest.mark.parametrize("head", ["mean", "levels"])
 def test_units_do_not_matter_to_tasks_with_rows_of_their_own(head, features):

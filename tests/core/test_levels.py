@@ -250,6 +250,7 @@ def counts_by_hand(errors, tempers):
     return counts / counts.sum()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", range(3))
 def test_targets_by_themselves_are_averages_of_plain_ridge_regressions(seed):
     X, Y, _ = problem(seed, noise=2.0)

@@ -244,6 +244,7 @@ def nearly_copied(seed, exponent, shape=(60, 6)):
     return X, X[:, [0]] + rng.normal(size=(shape[0], 4))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("exponent", [31, 36, 40, 43, 45, 47, 48])
 def test_near_copies_are_never_taken_for_copies_without_a_word(exponent):
     for seed in range(10):
@@ -254,6 +255,7 @@ def test_near_copies_are_never_taken_for_copies_without_a_word(exponent):
             FeatureAggregator().fit(X, Y[:, 0])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("exponent", [31, 40, 45, 48])
 def test_near_copies_are_told_where_tasks_have_rows_or_inputs_of_their_own(exponent):
     X, Y = nearly_copied(0, exponent, (120, 4))
@@ -264,6 +266,7 @@ def test_near_copies_are_told_where_tasks_have_rows_or_inputs_of_their_own(expon
         MultiInputCTFARegressor(layout).fit(X, Y)
 
 
+@pytest.mark.more
 def test_exact_dependences_are_no_reason_for_a_warning():  # which would be an error here
     for seed, n_rows in itertools.product(range(5), (25, 200, 2000)):
         rng = np.random.default_rng(seed)

@@ -90,6 +90,7 @@ def test_groups_found_again_on_all_rows_are_those_of_fit(aggregate, scan, order)
     np.testing.assert_array_equal(model.stability_labels_[0], model.labels_)
 
 
+@pytest.mark.more
 def test_short_series_are_compared_with_penalised_models_of_their_own():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(24, 4, 20))
@@ -107,6 +108,7 @@ def test_short_series_are_compared_with_penalised_models_of_their_own():
         assert np.isfinite(table["single_task_error"]).all()
 
 
+@pytest.mark.more
 def test_layouts_by_name_are_compared_as_those_by_position_are():
     inputs, Y = problem()
     X, layout = multi_input_layout(inputs)
@@ -119,6 +121,7 @@ def test_layouts_by_name_are_compared_as_those_by_position_are():
     pd.testing.assert_frame_equal(*tables)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("nothing", [-1, None, np.nan, pd.NA])
 @pytest.mark.parametrize("named", [False, True])
 def test_a_slot_that_a_target_has_not_may_be_written_in_any_way(nothing, named):

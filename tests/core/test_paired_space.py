@@ -310,6 +310,7 @@ def population_risk(W, members, alike, coef):
     return k * ((alike + (1.0 - alike) / k) * (coef @ coef) - 2.0 * coef @ cross)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("n", "D", "alike", "spread"), [(30, 6, 0.9, 0.1), (30, 12, 0.5, 0.3), (40, 8, 0.0, 0.2)]
 )

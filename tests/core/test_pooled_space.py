@@ -316,6 +316,7 @@ def test_pooling_breaks_even_where_stated(p, q, varying_p, varying_q):
     assert stated == pytest.approx(simulated, rel=0.03)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("p", "q"), [([20], [60]), ([12] * 3, [10] * 5), ([6] * 5, [30] * 2)])
 def test_the_gain_of_pooling_is_unbiased(p, q):
     """Least squares on drawn rows, slopes that differ; the true risk of what was fitted."""

@@ -265,6 +265,7 @@ def test_an_arff_file_is_read_with_its_names_levels_and_gaps():
 # ----------------------------------------------------------------------------- every set
 
 
+@pytest.mark.more
 @pytest.mark.data
 @pytest.mark.parametrize("name", SHARED)
 def test_targets_that_share_their_inputs(name):

@@ -38,6 +38,7 @@ def test_every_method_calls_its_targets_y(kind):
     assert [name for name in known if "Y" in known[name] and name != "transform"] == []
 
 
+@pytest.mark.more
 def test_targets_are_taken_by_keyword():
     X, Y = make_paper_synthetic(60, 4, 3, random_state=0)
     layout = np.tile(np.arange(4), (3, 1))
@@ -63,6 +64,7 @@ def test_targets_are_taken_by_keyword():
     assert pooled.fit(X=X, y=Y[:, 0], tasks=tasks).predict(X=X, tasks=tasks).shape == (60,)
 
 
+@pytest.mark.more
 def test_nested_parameters_reach_the_default_aggregators():
     X, Y = make_paper_synthetic(80, 6, 4, noise=2.0, random_state=0)
     model = CTFARegressor().set_params(targets__max_loss=-np.inf, features__max_loss=np.inf)

@@ -368,6 +368,7 @@ def test_a_condition_number_above_1e9_is_warned_about(estimator):
         clone(estimator).fit(good.X, good.y if is_feature else good.Y)
 
 
+@pytest.mark.more
 def test_tables_too_large_to_be_copied_to_workers_are_shared_with_them():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(9000, 30))  # beyond 1 MB joblib shares memory that cannot be written

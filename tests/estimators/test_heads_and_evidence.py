@@ -327,6 +327,7 @@ def test_changing_the_head_of_a_fitted_model_changes_nothing_until_it_is_fitted_
     np.testing.assert_array_equal(model.fit(X, Y).predict(X), before)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("judge", [LinearRegression(), RIDGE], ids=["ols", "ridge"])
 def test_groups_are_served_by_levels_whoever_judges_merges(judge):
     for model in (CTFARegressor(), CTFARegressorCV(target_losses=[6.0], cv=3)):
@@ -709,6 +710,7 @@ def test_a_small_loss_is_about_even_and_a_large_one_is_expected():
     assert f"group {100 * told.trust:.0f} %." in str(replace(told, shrunk=True))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", [CTFARegressor, CTFARegressorCV])
 def test_unfitted_models_say_so(kind):
     message = f"This {kind.__name__} instance is not fitted yet"
@@ -804,6 +806,7 @@ def test_subsamples_are_grouped_as_a_fit_to_their_rows_does(weights, n_jobs):
     np.testing.assert_allclose(model.stability_, counts / 5)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 @pytest.mark.parametrize("regressor", [None, LinearRegression(), Ridge(2.0)], ids=str)

@@ -322,6 +322,7 @@ def labelled_fit():
     return labelled.fit(data, target="flow", sample="time", task="basin", held_out=3), data
 
 
+@pytest.mark.more
 def test_labelled_intervals_have_a_dimension_of_bounds_and_the_units_of_the_target():
     fit, data = labelled_fit()
     both = fit.predict_interval(data, coverage=0.8)

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from ctfa.labelled._past import limit_for_series
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ctfa
 from ctfa import CTFARegressor, FeatureAggregator, cli, lagged
 from ctfa.core.lags import Lags, Window
+from ctfa.labelled._times import limit_for_series
 from generated import examples
 
 xr = pytest.importorskip("xarray", reason="labelled data need xarray")

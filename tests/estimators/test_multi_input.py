@@ -373,6 +373,7 @@ def test_gains_of_members_add_up_to_those_of_merges(aggregate):
     assert members == pytest.approx(model.merges_["gain"].sum(), rel=close)
 
 
+@pytest.mark.more
 def test_predicted_gains_of_averaged_members_are_unbiased():
     rng = np.random.default_rng(0)
     n, n_new, n_tasks, n_slots = 30, 2000, 3, 4
@@ -532,6 +533,7 @@ def test_nothing_merged_compares_as_nothing_gained():
     np.testing.assert_allclose(model.compare(X, Y, cv=3)["gain"], 0.0, atol=1e-12)
 
 
+@pytest.mark.more
 def test_models_are_compared_on_rows_that_both_predict():
     rng = np.random.default_rng(0)
     weather = rng.normal(size=(200, 1, 1))

@@ -128,6 +128,7 @@ def test_sensors_merge_along_the_roads_only():
             assert connected_components(near, directed=False)[0] == 1
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore:1 of 3460 predictions:RuntimeWarning")
 @pytest.mark.parametrize(
     "load", [partial(load_po_basins, lakes=False), load_french_basins], ids=["po", "french"]

@@ -267,6 +267,7 @@ shifts = st.lists(st.sampled_from([0.0, 0.3, -7.0, 1e3, 1e8]), min_size=6, max_s
 units = st.lists(st.sampled_from([1.0, 0.125, -4.0, 32.0]), min_size=6, max_size=6)
 
 
+@pytest.mark.more
 @given(
     seed=st.integers(0, 50),
     head=st.sampled_from(["mean", "levels"]),
@@ -498,6 +499,7 @@ def routing():
         yield
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("routing")
 def test_tasks_are_routed():
     X, y, ids = schools(19, n_tasks=4, shortest=20)
@@ -514,6 +516,7 @@ def test_tasks_are_routed():
     assert pipeline.score(X, y, tasks=ids) > 0.5
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
 def test_a_column_of_tasks_goes_everywhere(kind):
@@ -601,6 +604,7 @@ def test_merges_and_refusals_are_told():
         model.why("pine")
 
 
+@pytest.mark.more
 def test_gains_of_a_task_are_what_it_gains():
     """Over many draws, the gain predicted for a task is the fall of its slopes' error."""
     rng = np.random.default_rng(24)
@@ -713,6 +717,7 @@ def test_bad_questions_are_refused():
 # -- Schools ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.data
 def test_schools_gain_by_their_group_and_by_slopes_of_their_own():
     X, y, tasks = real("school", return_X_y=True)
@@ -741,6 +746,7 @@ def test_schools_gain_by_their_group_and_by_slopes_of_their_own():
     assert shrunk < 0.1450
 
 
+@pytest.mark.more
 @pytest.mark.data
 def test_schools_are_predicted_alike_from_any_origin():
     X, y, tasks = real("school", return_X_y=True)
@@ -764,6 +770,7 @@ def test_a_constant_input_changes_nothing(head):
     np.testing.assert_allclose(first.predict(X, tasks), second.predict(more, tasks), rtol=1e-6)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("max_loss", [1.0, "auto"])
 @pytest.mark.parametrize("level", [1e5, 1e7])
 @pytest.mark.parametrize("seed", range(4))

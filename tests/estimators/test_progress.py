@@ -330,6 +330,7 @@ with ctfa.progress(lambda now: None, every=0), warnings.catch_warnings():
 """
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups are those of POSIX")
 def test_an_interrupt_reaches_workers_too_and_they_finish_their_folds(tmp_path):
     done = subprocess.run(

@@ -55,6 +55,7 @@ def test_the_paper_s_algorithm_on_sarcos_is_that_of_the_oracle():
     np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.more
 def test_qm9_has_redundant_columns_and_targets_that_are_almost_one():
     X, Y = qm9(1500)
     model = TargetAggregator().fit(X, Y)

@@ -396,6 +396,7 @@ def test_missing_targets_are_judged_on_the_rows_that_both_have():
     assert "nan" not in str(model.why(0))
 
 
+@pytest.mark.more
 def test_missing_features_are_the_regressors_business():
     X, Y = curved(0, n=200)
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan

@@ -164,6 +164,7 @@ def stacked_by_hand(X, y, ids, train, group, extra):
     return model, {task: model.predict(X[own[task]]).mean() for task in group}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("noise", [0.3, 1.5])
 def test_the_limit_and_the_groups_of_own_rows_are_those_found_by_refitting_everything(seed, noise):
@@ -422,6 +423,7 @@ def test_few_rows_of_each_task_are_served(n):
     assert np.isfinite(model.predict(X, ids)).all()
 
 
+@pytest.mark.more
 def test_missing_features_of_own_rows_are_the_regressors_business():
     X, y, ids = pupils(0, n=150)
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan

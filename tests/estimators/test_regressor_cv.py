@@ -87,6 +87,7 @@ def assert_same(model, splits, weights=None):
 # -- Scores ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "options",
     [
@@ -167,6 +168,7 @@ def test_scores_of_levels_are_those_of_ridge_models_of_means_and_of_deviations()
         assert model.cv_results_[f"split{fold}_test_score"][0] == pytest.approx(expected)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "cv",
     [GroupKFold(3), TimeSeriesSplit(3), list(KFold(4).split(X))],
@@ -283,6 +285,7 @@ EVENTS[18:, 2] = 0.1  # something that happened in the first third alone
 GRIDS = {"target_losses": TARGET_LOSSES, "feature_losses": FEATURE_LOSSES}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "options",
     [
@@ -400,6 +403,7 @@ def test_errors_of_ours_are_named_by_their_fold():
 # -- What is refused -------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -434,6 +438,7 @@ def test_an_unknown_score_is_one_sentence():
         CTFARegressorCV(scoring="r3").fit(problem.X, problem.Y)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scoring", [None, "neg_mean_squared_error"])
 def test_equal_scores_go_to_fewer_groups_and_fewer_features(scoring):
     for seed in range(4):

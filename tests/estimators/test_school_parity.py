@@ -48,6 +48,7 @@ def test_27_schools_are_grouped_as_by_the_authors():
     assert [list(group) for group in grouped(27)] == GROUPS_OF_27
 
 
+@pytest.mark.more
 def test_139_schools_make_23_groups_where_the_solver_is_safe_for_any_rank():
     # The authors' own run has 20, with a solver that divides by singular values that are rounding;
     # with one that does not, theirs has 23 too. Pairs with fewer rows than columns, to which their

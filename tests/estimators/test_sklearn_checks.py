@@ -68,11 +68,10 @@ def expected_failures(estimator):
     return {WEIGHTS: ANALYTIC}
 
 
+DEFAULTS = [TargetAggregator(), FeatureAggregator(), CTFARegressor()]
 CHECKS = parametrize_with_checks(
     [
-        TargetAggregator(),
-        FeatureAggregator(),
-        CTFARegressor(),
+        *DEFAULTS,
         CTFARegressor(targets="passthrough"),
         CTFARegressor(features="passthrough"),
         CTFARegressor(targets="passthrough", features="passthrough"),
@@ -84,10 +83,17 @@ CHECKS = parametrize_with_checks(
     expected_failed_checks=expected_failures,
 ).mark
 NAMES, CASES = CHECKS.args
+PLAIN = {repr(estimator) for estimator in DEFAULTS}
 
 
-# As a list: scikit-learn 1.6 hands over a generator, which pytest 9 warns about.
-@pytest.mark.parametrize(NAMES, list(CASES), **CHECKS.kwargs)
+def of_other_configurations(case):
+    """One of its cases, for the long run unless it is of an estimator as it comes."""
+    given = case.values if hasattr(case, "values") else case
+    other = [] if repr(given[0]) in PLAIN else [pytest.mark.more]
+    return pytest.param(*given, marks=[*getattr(case, "marks", ()), *other])
+
+
+@pytest.mark.parametrize(NAMES, [of_other_configurations(case) for case in CASES], **CHECKS.kwargs)
 def test_scikit_learns_checks_pass(estimator, check):
     with warnings.catch_warnings():
         # Some of its problems have hardly more rows than features, which is told.
@@ -133,6 +139,7 @@ def test_two_jobs_give_the_same_as_one(model):
     np.testing.assert_array_equal(parallel.predict(X), expected.predict(X))
 
 
+@pytest.mark.more
 def test_a_grid_search_goes_over_nested_parameters():
     model = CTFARegressor(Ridge(), targets=TargetAggregator(), features=FeatureAggregator())
     grid = {
@@ -157,12 +164,14 @@ def test_pipelines_hold_both_estimators():
     )
 
 
+@pytest.mark.more
 def test_time_series_are_cross_validated(model):
     scores = cross_val_score(model, X, Y, cv=TimeSeriesSplit(3))
     assert scores.shape == (3,)
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "regressor",
     [

@@ -66,6 +66,7 @@ def same_groups(weighed, repeated):
     return Partition(weighed.labels_[COPIES]) == repeated.partition_
 
 
+@pytest.mark.more
 @settings(max_examples=examples(50), deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
@@ -231,6 +232,7 @@ def test_own_inputs_a_weight_of_two_is_a_target_given_twice(max_loss, gaps, judg
     np.testing.assert_allclose(mine, theirs[FIRST], atol=1e-8)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("gaps", [0.0, 0.05])
 def test_own_inputs_limits_are_judged_by_weighted_errors(gaps):
     X, layout, Y = own(gaps=gaps)

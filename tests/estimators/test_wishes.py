@@ -363,6 +363,7 @@ def test_tasks_with_rows_of_their_own_obey_by_their_ids(kind, regressor):
     assert model.price_.error > 0.0 < model.price_.free_error
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", KINDS)
 def test_gaps_weights_and_sums_obey(data, kind):
     X, Y = data

@@ -147,6 +147,7 @@ def test_a_row_is_before_another_by_time_and_not_by_place():
     assert cycles_of(index_of(np.arange(300))) == []
 
 
+@pytest.mark.more
 def test_compare_takes_times_whatever_the_order_of_rows():
     data = monthly(gaps=0.0)
     y = data.t2m.values.reshape(96, -1)

@@ -27,11 +27,11 @@ def blocks(name):
     [
         "README.md",
         "docs/guide.md",
-        "docs/baselines.md",
-        "docs/plots.md",
-        "docs/labelled.md",
-        "docs/streaming.md",
-        "docs/scaling.md",
+        pytest.param("docs/baselines.md", marks=pytest.mark.more),
+        pytest.param("docs/plots.md", marks=pytest.mark.more),
+        pytest.param("docs/labelled.md", marks=pytest.mark.more),
+        pytest.param("docs/streaming.md", marks=pytest.mark.more),
+        pytest.param("docs/scaling.md", marks=pytest.mark.more),
     ],
 )
 def test_the_examples_run(name, capsys, monkeypatch, tmp_path):

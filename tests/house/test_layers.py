@@ -71,6 +71,7 @@ def test_imports_go_down_only():
                 assert layer(name) <= layer(module), f"{module} imports {name} from above"
 
 
+@pytest.mark.more
 def test_only_commands_know_the_study_and_only_when_they_run_it():
     for module in (m for m in MODULES if m.startswith("ctfa.")):
         known = [n for n in imported(module, at_import=True) if n.startswith("ctfa_study")]
@@ -100,6 +101,7 @@ def test_kernels_stand_beside_the_estimators_on_the_core():
             assert of_the_core or name.partition(".")[0] in allowed, f"{module} imports {name}"
 
 
+@pytest.mark.more
 def test_only_kernels_know_the_compiler():
     users = [m for m in MODULES if any(n.partition(".")[0] == "numba" for n in imported(m))]
     assert all(module.startswith("ctfa.kernels.") for module in users)
@@ -112,6 +114,7 @@ def test_commands_speak_in_one_place():
         assert not printed or file.name == "_terminal.py", f"{file.name}: say() and note() print"
 
 
+@pytest.mark.more
 def test_only_public_scikit_learn_names_are_used():
     for module in MODULES:
         private = [n for n in imported(module) if n.startswith("sklearn") and "._" in n]

@@ -228,6 +228,7 @@ def searched(monkeypatch):
     return runs
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["shared", "mean", "pool", "rows"])
 def test_a_scan_is_one_object_that_goes_through_every_door(kind, searched, tmp_path):
     model = fitted(kind, scan="mine", max_loss=LIMITS[kind])
@@ -336,6 +337,7 @@ def said_by(capsys, *arguments, code=0):
     return " ".join((told.out + told.err).split())
 
 
+@pytest.mark.more
 def test_a_file_format_is_one_object_that_goes_through_every_door(lines, tmp_path, capsys):
     labelled.write(gauges(), tmp_path / "gauges.ln")
     assert labelled.read(tmp_path / "gauges.ln").equals(gauges())
@@ -382,6 +384,7 @@ def chains(monkeypatch):
     )
 
 
+@pytest.mark.more
 def test_a_rule_of_neighbours_is_one_object_that_goes_through_every_door(chains, tmp_path, capsys):
     names = {"target": "flow", "features": ["rain"], "sample": "time", "task": "gauge"}
     # g0, g1, g2 are alike, and so are the others: every third is a neighbour of none of its kind.

@@ -73,6 +73,7 @@ def assert_same_refusals(mine, theirs, *, tolerance):
     np.testing.assert_allclose(*bounds, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("scan", SCANS)
 @pytest.mark.parametrize("flaw", FLAWS)
@@ -171,6 +172,7 @@ def test_the_smallest_of_a_row_are_those_of_sorting_it(shape, count, n_values, s
         assert len(set(where[finite].tolist())) == finite.sum()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", DEVICES)
 def test_the_space_is_asked_only_where_digits_were_lost(name, monkeypatch):
     asked = []

@@ -201,6 +201,7 @@ def test_a_bad_condition_does_not_part_them(power, scan):
             assert_same_history(*histories, rtol=rtol)
 
 
+@pytest.mark.more
 @needs_numba
 @pytest.mark.parametrize("scan", GROWING)
 @pytest.mark.parametrize("family", problems.FAMILIES)

@@ -95,6 +95,7 @@ def watched(work, seen):
     return run
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("door", DOORS)
 def test_searches_factorizations_and_least_squares_have_one_thread(door, two, monkeypatch):
     if door == "compare":
@@ -121,6 +122,7 @@ class Watching(RegressorMixin, BaseEstimator):
         return np.zeros(len(X))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("fit", [lambda r: CTFARegressor(r).fit(X, Y), fit_own, fit_pooled])
 def test_a_regressor_of_the_user_keeps_its_threads(fit, two):
     model = fit(Watching()) if fit not in (fit_own, fit_pooled) else fit(regressor=Watching())
@@ -188,6 +190,7 @@ FITS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", FITS)
 def test_neither_threads_nor_workers_change_a_bit(kind, two):
     with threadpool_limits(1, user_api="blas"):
@@ -197,6 +200,7 @@ def test_neither_threads_nor_workers_change_a_bit(kind, two):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.more
 def test_workers_that_are_threads_change_nothing_either(two):
     expected = results(FITS["shared inputs"](None))
     with parallel_config(backend="threading"):

@@ -107,6 +107,7 @@ def long_parquet(data, folder):
     return folder / "d.parquet"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "write", [as_it_is, packed, another_calendar, long_csv, long_parquet], ids=lambda w: w.__name__
 )
@@ -330,6 +331,7 @@ def as_table(data):
     return data.to_dataframe().reset_index()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "form", [lambda d: d, as_table, chunked], ids=["arrays", "table", "chunks"]
 )

@@ -334,6 +334,7 @@ def test_shared_coefficients_of_data_in_chunks_say_why_they_have_no_standard_err
     assert not any("standard errors" in note for note in loaded.notes)
 
 
+@pytest.mark.more
 def test_held_out_errors_are_of_models_that_saw_no_test_row(dataset):
     """The ctfa errors equal those of fitting each training part by hand."""
     found = ctfa.labelled.fit(dataset, target="flow", **QUICK | {"held_out": 4})
@@ -395,6 +396,7 @@ def test_long_tables_come_back_row_by_row(dataset):
     assert again.n_regions == by_table.n_regions
 
 
+@pytest.mark.more
 def test_polars_tables_give_polars_results(dataset):
     table = pl.from_pandas(dataset.to_dataframe().reset_index())
     options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
@@ -603,6 +605,7 @@ def climatology_apart(values, keys, n_blocks=5):
     return squares.mean(axis=0)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("anomalies", [None, "month", "season"])
 def test_skill_is_against_the_climatology_of_the_training_rows(anomalies):
     data = with_seasons(8)
@@ -647,6 +650,7 @@ def test_features_that_explain_a_quarter_of_anomalies_are_not_said_to_explain_no
         assert "R2" not in said
 
 
+@pytest.mark.more
 def test_a_model_that_merges_nothing_is_not_said_to_help_and_hurt_beside_its_own():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(120, 4))
@@ -704,6 +708,7 @@ def fits(fit, dataset):
     }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("form", ["basins", "grid", "long", "polars", "wide", "rows"])
 def test_pictures_take_labelled_results(fits, form, pictures):
     for name in pictures.__all__:
@@ -947,6 +952,7 @@ def test_rows_in_months_that_fit_never_saw_are_told(anomalies, freq, unseen, nam
         fit.predict(data.isel(time=np.flatnonzero(lacking)[:1]))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("step", "words"),
     [("YS", "rows to predict are 365 days apart and those of fit 31 days"),

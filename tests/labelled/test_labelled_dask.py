@@ -132,6 +132,7 @@ class Watched:
 # -- Decisions -------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "options",
     [
@@ -155,6 +156,7 @@ def test_chunks_decide_as_rows_in_memory_do(options):
     assert str(two.why("b03")) == str(one.why("b03"))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("options", [{}, {"anomalies": "month", "detrend": True}])
 def test_many_rows_are_stood_in_for_by_few(options, monkeypatch):
     data = basins(n_rows=2600)
@@ -180,6 +182,7 @@ def heights(cut, total=N_ROWS):
     return tuple(np.diff([0, *sorted(cut), total]).tolist())
 
 
+@pytest.mark.more
 @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=cuts,
@@ -217,6 +220,7 @@ def test_pieces_hold_all_rows_and_no_more_than_they_may(sizes, width):
         assert all(first + second > most for first, second in itertools.pairwise(found))
 
 
+@pytest.mark.more
 def test_a_grid_in_chunks_keeps_its_ocean_apart():
     data = grid()
     options = {"target": "flow", "features": "drivers", "task": ("lat", "lon")}
@@ -235,6 +239,7 @@ def test_a_grid_in_chunks_keeps_its_ocean_apart():
         ctfa.labelled.fit(stacked, **{**listed, "masked": "error"})
 
 
+@pytest.mark.more
 def test_arrays_by_themselves_and_features_in_memory_will_do():
     data = grid()
     one = ctfa.labelled.fit(data.flow, features=data.drivers, **QUICK)
@@ -254,6 +259,7 @@ def test_coordinates_in_chunks_do_not_make_data_lazy():
     np.testing.assert_array_equal(found.regions.area, np.arange(12.0))
 
 
+@pytest.mark.more
 def test_files_are_fitted_as_they_lie_on_the_disk(tmp_path):
     pytest.importorskip("zarr")
     pytest.importorskip("h5netcdf")
@@ -306,6 +312,7 @@ def test_a_fit_reads_every_chunk_once_and_holds_few_of_them():
     assert seen.alive == 0
 
 
+@pytest.mark.more
 def test_a_feature_that_does_not_change_at_first_takes_no_pass_more():
     data = basins()
     data["driver1"][:30] = 2.0
@@ -333,6 +340,7 @@ def test_seasons_and_trends_are_not_judged_by_the_first_rows():
     assert any(note.startswith(said) for note in found.notes)
 
 
+@pytest.mark.more
 def test_an_ocean_takes_one_more_pass_that_reads_each_chunk_once():
     data = grid()
     seen = Watched()
@@ -444,6 +452,7 @@ def test_infinite_numbers_are_named_as_in_memory(name, row):
         ctfa.labelled.fit(data.chunk(time=50), target="flow")
 
 
+@pytest.mark.more
 def test_wide_tables_are_gathered_where_their_rows_are_fewer(monkeypatch):
     monkeypatch.setattr(_collection, "SUMS_LIMIT", 20_000)
     data = basins()
@@ -459,6 +468,7 @@ def test_wide_tables_are_gathered_where_their_rows_are_fewer(monkeypatch):
         ctfa.labelled.fit(data.chunk(time=50), target="flow")
 
 
+@pytest.mark.more
 def test_regressors_that_learn_from_rows_get_them():
     data = basins()
     nearest = {"regressor": KNeighborsRegressor(3), "head": "mean"}
@@ -525,6 +535,7 @@ def test_features_of_each_tasks_own_decide_as_in_memory(options):
         assert two.held_out.reference == one.held_out.reference
 
 
+@pytest.mark.more
 def test_features_of_each_tasks_own_are_read_once():
     data = own_inputs()
     seen = Watched()

@@ -92,6 +92,7 @@ def same_types(one, two):
         assert a == b or text, f"{name} was {a} and is {b}"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("suffix", ARRAYS)
 def test_datasets_come_back_with_labels_types_attributes_and_order(suffix):
     @SOME
@@ -239,6 +240,7 @@ def save(data, path, **how):
     (data.to_zarr if path.suffix == ".zarr" else data.to_netcdf)(path, **how)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.filterwarnings("ignore:Variable time has datetime type and a bounds variable")
 @pytest.mark.filterwarnings("ignore:Times can't be serialized faithfully")
@@ -708,6 +710,7 @@ def test_part_of_a_file_is_told(tmp_path, suffix, share):
     assert "or only part of one" in refusal(path)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.97])
 def test_part_of_a_classic_netcdf_file_is_told(tmp_path, share):
     path = tmp_path / "old.nc"

@@ -131,6 +131,7 @@ def times(kind):
 KINDS = ["dates", "datetimes", "periods", "seconds", "date32[pyarrow]", "timestamp[us][pyarrow]"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", ["month", "dayofyear"])
 def test_dates_mean_the_same_whatever_holds_them(dataset, kind, part):
@@ -187,6 +188,7 @@ def test_other_parts_of_times_with_a_zone_are_known(dataset, part):
     assert zoned.index.equals(here.index)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["long", "wide", "polars"])
 def test_months_are_those_of_the_time_zone(dataset, kind):
     """Midnight in Madrid on the first of a month is another month in Greenwich."""
@@ -358,6 +360,7 @@ def on_grid(request, grid):
     return ctfa.labelled.fit(grid, **GRID, neighbours="queen", aggregate=request.param)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("way", WAYS)
 def test_places_are_found_in_other_numbers(on_grid, grid, way, tmp_path):
     other = WAYS[way](grid)
@@ -716,6 +719,7 @@ def test_the_number_of_regions_follows_from_a_limit_of_the_path(grid):
     assert again.n_regions == path.n_groups[path.max_loss <= limit].min() <= 5
 
 
+@pytest.mark.more
 def test_a_selection_takes_levels_spans_and_members_by_label(grid):
     heights = xr.DataArray(np.array([1000.0, 850.1], dtype="f4"), dims="level", name="level")
     levels = xr.concat([grid, grid * 2.0], heights).assign_coords(grid.coords)

@@ -107,6 +107,7 @@ def test_the_same_weather_in_other_units_is_predicted_the_same(
     assert f"{name} is converted from {units!r} to {data[name].units!r}" in said[0]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -84,6 +84,7 @@ def assert_linear(model, inputs):
     return table
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", SHARED)
 def test_a_model_of_shared_inputs_is_a_table(name):
     table = assert_linear(clone(SHARED[name]).fit(X, Y), X)
@@ -100,6 +101,7 @@ def test_what_features_and_members_add_to_groups_is_in_the_table():
     np.testing.assert_allclose(table.intercept, model.intercept_)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", OWN)
 def test_a_model_of_own_inputs_is_a_table(name):
     model = clone(OWN[name]).fit(BASINS.data, BASINS.target)

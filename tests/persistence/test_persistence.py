@@ -254,6 +254,7 @@ def test_a_model_that_is_not_fitted_comes_back(tmp_path):
     assert repr(loaded) == repr(SHARED["splitters"])
 
 
+@pytest.mark.more
 def test_every_attribute_that_a_fit_sets_has_a_field_in_files():
     model = CTFARegressor().fit(X, Y)
     model.stability(X, Y, cv=KFold(5))
@@ -375,6 +376,7 @@ REGRESSORS = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("regressor", REGRESSORS, ids=lambda r: repr(r)[:60])
 def test_a_regressor_of_scikit_learn_comes_back(regressor, tmp_path):
     inputs = X[:60, :4]

@@ -690,6 +690,7 @@ def edited(tree, arrays, rng):
         node[key] = one_of([None, -1, 0, 7, 2**40, "x", "", 0.5, True, {"float": "nan"}, *nothing])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ASKED)
 def test_a_file_edited_anywhere_is_refused_or_the_model_answers(name):
     model, ask = ASKED[name]
@@ -922,6 +923,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
 """
 
 
+@pytest.mark.more
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited where Linux is")
 def test_hostile_files_are_refused_in_little_memory_and_time(tmp_path):
     files = hostile()

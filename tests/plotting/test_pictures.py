@@ -63,6 +63,7 @@ def test_a_flow_is_drawn_on_the_axis_given(ax):
     assert plot_data_flow(model) is not ax
 
 
+@pytest.mark.more
 def test_many_groups_are_drawn_as_few_blocks(ax):
     rng = np.random.default_rng(0)
     many = rng.normal(size=(30, 1000))

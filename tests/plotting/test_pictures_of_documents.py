@@ -36,6 +36,7 @@ def test_every_plot_has_a_picture(figures):
         assert f"`{name}(" in text
 
 
+@pytest.mark.more
 def test_a_picture_is_the_same_each_time(figures, tmp_path, capsys):
     files = []
     for time in ("once", "again"):

@@ -131,6 +131,7 @@ def test_gains_of_pooled_tasks_are_those_that_why_tells(ax):
     np.testing.assert_allclose(drawn, np.sort(told[np.isfinite(told)]))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("standardise", [True, False])
 def test_gains_of_labelled_data_are_those_of_held_out_rows(standardise, ax):
     pytest.importorskip("xarray")

@@ -107,6 +107,7 @@ def test_work_on_groups_and_subsamples_goes_to_the_workers(client, data):
     np.testing.assert_array_equal(shares, here.stability(X, Y, cv=KFold(4)))
 
 
+@pytest.mark.more
 def test_a_worker_that_is_killed_once_changes_nothing(client, data, tmp_path):
     X, Y, in_memory = data
     mark = str(tmp_path / "killed")
@@ -123,6 +124,7 @@ def test_a_worker_that_is_killed_once_changes_nothing(client, data, tmp_path):
     same(model, in_memory, X)
 
 
+@pytest.mark.more
 def test_a_worker_killed_from_outside_in_the_middle_changes_nothing(client, data):
     X, Y, in_memory = data
 
@@ -139,6 +141,7 @@ def test_a_worker_killed_from_outside_in_the_middle_changes_nothing(client, data
         killer.join()
 
 
+@pytest.mark.more
 def test_a_chunk_that_kills_every_worker_ends_in_one_clear_error(client, data):
     X, Y, in_memory = data
 
@@ -237,6 +240,7 @@ def fails_when(what, X, Y):
         soon.join()
 
 
+@pytest.mark.more
 def test_a_restart_in_the_middle_ends_in_one_clear_error(apart, data):
     X, Y, in_memory = data
     _, client = apart
@@ -246,6 +250,7 @@ def test_a_restart_in_the_middle_ends_in_one_clear_error(apart, data):
         same(fit(X, Y), in_memory, X)
 
 
+@pytest.mark.more
 def test_a_scheduler_that_dies_ends_in_one_clear_error(apart, data):
     X, Y, in_memory = data
     scheduler, _ = apart

@@ -277,6 +277,7 @@ def test_members_whose_own_models_learn_from_rows_get_all_rows(monkeypatch):
         model.fit(*chunked(X, Y, [130]))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("regressor", [None, LinearRegression(), Ridge(3.0)])
 @pytest.mark.parametrize("head", HEADS)
 def test_the_search_scores_alike(regressor, head):
@@ -523,6 +524,7 @@ def test_columns_far_from_zero_are_asked_of_rows_or_warned_about(monkeypatch):
         TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
 
 
+@pytest.mark.more
 def test_ridge_by_solvers_that_go_row_by_row_gets_rows():
     X, Y = paper(3000)
     one = CTFARegressor(Ridge(solver="saga", random_state=0)).fit(X, Y)
@@ -592,6 +594,7 @@ def test_models_say_before_computing_that_columns_do_not_fit():
         model.predict(da.from_array(X[:, :7], chunks=(100, 7)))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous", "processes"])
 def test_any_scheduler_adds_the_same_sums(scheduler):
     X, Y = paper(300)

@@ -199,6 +199,7 @@ def test_empty_partitions_of_frames_are_answered_with_nothing():
     pandas.testing.assert_frame_equal(model.predict(lazy).compute(), model.predict(rows[100:]))
 
 
+@pytest.mark.more
 def test_empty_chunks_of_tasks_are_answered_with_nothing():
     X, Y = paper()
     for tasks in (np.arange(200) % 4, np.array(list("abcd") * 50, dtype=object)):

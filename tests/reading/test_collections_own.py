@@ -122,6 +122,7 @@ def test_a_regressor_that_is_no_least_squares_gets_the_means_of_its_group(featur
     assert differ.mean() < 0.01
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "options",
     [
@@ -214,6 +215,7 @@ def test_layouts_are_checked_before_a_chunk_is_read():
         MultiInputCTFARegressor(layout + 79).fit(unread, Y)
 
 
+@pytest.mark.more
 def test_held_out_rows_are_asked_of_chunks_too():
     X, Y, layout = problem(14, n=200, n_tasks=4)
     lazy = MultiInputCTFARegressor(layout).fit(*in_chunks((50, 150), X, Y))

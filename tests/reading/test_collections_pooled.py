@@ -72,6 +72,7 @@ def test_the_level_of_inputs_that_tasks_have_constant_plays_no_part_in_chunks(he
         np.testing.assert_allclose(*predicted, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.more
 @settings(max_examples=examples(20), deadline=None)
 @given(
     at=cuts,
@@ -104,6 +105,7 @@ def test_chunks_are_read_once_where_rows_are_dealt():
     assert sum(seen) == len(y)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("cv", [KFold(4, shuffle=True, random_state=0), "lists", "groups", None])
 def test_folds_of_any_splitter_choose_the_limit(cv):
     X, y, index, fold = problem(1)
@@ -118,6 +120,7 @@ def test_folds_of_any_splitter_choose_the_limit(cv):
     assert_alike(plain, lazy, X, index)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("ids", ["names", "numbers", "categories", "dates"])
 def test_ids_are_a_column_of_a_frame_in_partitions(ids):
     X, y, index, fold = problem(2)
@@ -187,6 +190,7 @@ def test_strangers_are_refused_when_their_chunk_is_computed():
         answer.compute()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "options",
     [
@@ -266,6 +270,7 @@ def test_sums_are_doubted_where_inputs_depend_on_each_other_within_tasks():
         model.fit(*cut([300], X, y, index))
 
 
+@pytest.mark.more
 def test_other_processes_sum_up_and_predict():
     dask = pytest.importorskip("dask")
     X, y, index, fold = problem(10)

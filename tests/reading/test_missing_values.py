@@ -55,6 +55,7 @@ def test_a_group_is_trained_on_the_mean_of_its_observed_members(regressor):
         np.testing.assert_allclose(model.regressors_[group].predict(NEW), plain.predict(NEW))
 
 
+@pytest.mark.more
 def test_a_row_that_no_member_has_is_left_out():
     holes = Y.copy()
     holes[5] = np.nan
@@ -99,6 +100,7 @@ def test_late_starters_join_and_gain_most():
     assert "trusts its group" in str(model.why(0))
 
 
+@pytest.mark.more
 def test_evidence_stability_and_comparison_take_gaps():
     frame = pd.DataFrame(Y, columns=[f"station {i}" for i in range(8)])
     model = CTFARegressor(head="levels").fit(X, frame)

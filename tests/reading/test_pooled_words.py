@@ -19,6 +19,7 @@ def fixed(limit=1.5):
     return TargetAggregator(max_loss=limit)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("max_loss", [1.5, "auto"])
 def test_more_features_than_rows_are_no_evidence(max_loss):
     X, y, ids = schools(n_rows=167, n_inputs=300, n_tasks=12)

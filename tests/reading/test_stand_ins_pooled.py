@@ -85,6 +85,7 @@ def test_rows_that_stand_in_give_the_fit_of_the_rows(head, weighted, aggregate):
     assert_alike(plain, other, data[0], data[2])
 
 
+@pytest.mark.more
 @settings(max_examples=examples(15), deadline=None)
 @given(seed=st.integers(0, 2**16), longest=st.integers(12, 120), n_tasks=st.integers(2, 6))
 def test_any_tasks_are_decided_alike(seed, longest, n_tasks):

@@ -114,6 +114,7 @@ def test_any_pieces_decide_as_all_rows_do(cuts, at_once, regressor, head):
     same_models(streamed(clone(model), cut(len(X), cuts), at_once, X, Y), model.fit(X, Y))
 
 
+@pytest.mark.more
 @given(cuttings, st.booleans(), st.sampled_from(HEADS), st.sampled_from([1.2, "auto"]))
 @settings(max_examples=examples(25), deadline=None)
 def test_pieces_decide_as_all_rows_do_on_the_same_folds(cuts, at_once, head, max_loss):
@@ -351,6 +352,7 @@ def test_no_fit_is_gone_on_with_whatever_the_shape(model, shape):
     np.testing.assert_array_equal(clone(again).partial_fit(*data).labels_, again.labels_)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("library", ["dask", "dask frame", "strict", "pandas", "xarray"])
 def test_no_fit_is_gone_on_with_whatever_the_container(library):
     if library == "strict":
@@ -650,6 +652,7 @@ def test_no_saved_fit_is_gone_on_with(again, tmp_path):
     refused_after_fit(again(CTFARegressor().fit(X, Y), tmp_path), X, Y)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "change",
     [

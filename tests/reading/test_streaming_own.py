@@ -140,6 +140,7 @@ def test_a_year_is_added(model):
     assert_alike(clone(model).partial_fit(pieces(parts, X, Y)), added, X)
 
 
+@pytest.mark.more
 def test_wide_sums_are_rows_while_these_are_fewer():
     wide, targets, layout = problem(1, 60, n_tasks=40)
     model = MultiInputCTFARegressor(layout).fit(wide, targets)

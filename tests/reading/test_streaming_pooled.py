@@ -37,6 +37,7 @@ def refused(model, match, *data, verb="partial_fit", **known):
 # -- The same as a fit -----------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @given(
     cuttings,
     st.booleans(),
@@ -141,6 +142,7 @@ LONG_X = np.random.default_rng(5).normal(size=(600, 3))
 LONG_Y = LONG_X[:, 0] * (LONG - 1.0) + np.random.default_rng(6).normal(size=600)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("targets", [None, FIXED, TargetAggregator(cv=4)])
 @pytest.mark.parametrize("weights", [None, (np.arange(600) % 7).astype(float)])
 @pytest.mark.parametrize("chunks", [None, 130])
@@ -260,6 +262,7 @@ def through_a_file(model, folder):
     return persistence.load(folder / "model.ctfa")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("again", [through_a_file, lambda m, _: pickle.loads(pickle.dumps(m))])
 @pytest.mark.parametrize("targets", [None, FIXED])
 def test_a_saved_model_goes_on(targets, again, tmp_path):
@@ -275,6 +278,7 @@ def test_a_saved_model_goes_on(targets, again, tmp_path):
     refused_after_fit(again(clone(one).fit(X, Y, TASKS), tmp_path), X, Y, TASKS)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "change",
     [

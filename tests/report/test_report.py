@@ -125,6 +125,7 @@ def test_held_out_errors_are_those_of_compare():
     assert page["held_out"]["rival"] == "single-task ridge"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("regressor", [None, LinearRegression(), RIDGE, DecisionTreeRegressor()])
 def test_with_data_the_history_goes_on_to_one_group_by_way_of_the_model(regressor):
     model = CTFARegressor(regressor).fit(X, Y)
@@ -212,6 +213,7 @@ def test_copies_of_a_basin_do_not_make_its_coefficients_more_certain():
     assert ratio.max() < 1.4
 
 
+@pytest.mark.more
 def test_the_series_of_a_group_is_its_mean_between_the_spread_of_its_members():
     series = collect(MODEL, data=(X, Y))["series"]
     np.testing.assert_allclose(series["mean"], MODEL.targets_.transform(Y).T)
@@ -316,6 +318,7 @@ def test_a_page_is_made_of_every_kind_of_model(kind):
     assert len(data["names"]) == page["n_targets"]
 
 
+@pytest.mark.more
 def test_with_data_a_page_is_made_where_values_are_missing():
     gappy = Y.copy()
     gappy[:20, 2] = np.nan
@@ -440,6 +443,7 @@ def test_what_users_write_cannot_leave_its_place():
     assert data["title"] == NASTY[0]
 
 
+@pytest.mark.more
 def test_the_page_asks_nothing_of_any_host():
     text = render(collect(MODEL, data=(X, Y)))
     policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)[1]
@@ -490,6 +494,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
 
 
+@pytest.mark.more
 def test_a_report_needs_no_extra(tmp_path):
     code = f"""
 import sys
@@ -509,6 +514,7 @@ ctfa.report.write(ctfa.CTFARegressor().fit(X, Y), {str(tmp_path / "page.html")!r
     assert (tmp_path / "page.html").stat().st_size > 50_000
 
 
+@pytest.mark.more
 def test_the_example_of_the_document_runs(tmp_path, monkeypatch, capsys):
     text = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S)

@@ -59,6 +59,7 @@ def spread_and_stated_error(n, D, sizes, apart):
     return np.std(values), np.sqrt(np.mean(np.square(errors)))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("n", "D", "sizes", "apart"),
     [(30, 5, (1, 1), 0.3), (30, 5, (2, 3), 0.5), (40, 15, (1, 4), 0.2), (25, 8, (3, 1), 1.0)],
@@ -103,6 +104,7 @@ def test_copies_gain_nothing_and_are_sure_of_it():
     np.testing.assert_allclose(predicted.value, 0.0, atol=1e-12)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("n", "D", "apart"), [(30, 5, 0.0), (30, 5, 0.3), (25, 12, 0.5)])
 def test_the_gain_of_features_is_unbiased_for_gaussian_inputs(n, D, apart):
     """One coefficient for two features, independent and of one unit: the true risk of both fits."""
