@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression, RidgeCV
-from sklearn.model_selection import KFold
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import (
@@ -346,6 +346,18 @@ def test_what_can_make_its_own_material_is_asked_for_it():
     assert page["names"] == list("abcdefgh")
 
 
+def test_a_regressor_that_was_searched_for_has_its_coefficients():
+    search = GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=3)
+    model = CTFARegressor(search, head="mean").fit(X, Y)
+    found = collect(model)["features"]
+    assert found["what"] == "coefficient"
+    for value, regressor, features in zip(
+        found["value"], model.regressors_, model.features_, strict=True
+    ):
+        coef = regressor.best_estimator_.coef_.ravel()
+        np.testing.assert_allclose(value, features.partition_.share_out(coef))
+
+
 # Places.
 
 
@@ -369,6 +381,17 @@ def test_cells_touch_and_dots_have_neighbours():
     dots = collect(MODEL, places=positions)["drawing"]
     assert dots["kind"] == "dots"
     assert set(dots["pairs"].ravel()) == set(range(8))
+
+
+def test_geometries_are_drawn_as_the_outlines_that_they_are():
+    pytest.importorskip("geopandas", reason="geometries need geopandas")
+    known, given = (
+        collect(basin_model(), places=places)["drawing"]
+        for places in (BASINS.polygons, BASINS.to_geopandas())
+    )
+    assert given["geographic"]
+    for name in ("kind", "corners", "starts", "owner", "across"):
+        np.testing.assert_array_equal(given[name], known[name])
 
 
 def test_without_places_members_of_a_group_are_tiles_that_touch():
