@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ctfa._kinds import FORMATS, Format, either, format_of, suffixes_for
+from ctfa._text import put_folder
 from ctfa.core.libraries import lacks_memory
 
 
@@ -112,14 +113,8 @@ def write(obj: Any, path: str | os.PathLike[str]) -> None:
 
 def _put(folder: Path, path: Path) -> None:
     """Everything that was written to its place, what is named like the file last."""
-    if path.is_dir():  # a folder that is not empty cannot be replaced
-        old = folder / "replaced"
-        path.rename(old)
-        try:
-            (folder / path.name).rename(path)
-        except BaseException:
-            old.rename(path)
-            raise
+    if path.is_dir():
+        put_folder(folder / path.name, path)
         return
     for beside in sorted(folder.iterdir()):
         if beside.name != path.name:
