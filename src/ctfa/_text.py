@@ -7,6 +7,7 @@ import difflib
 import io
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -100,3 +101,17 @@ def write_whole(data: bytes, path: Path) -> None:
     except BaseException:
         Path(draft).unlink(missing_ok=True)
         raise
+
+
+def put_folder(draft: Path, path: Path) -> None:
+    """Give a finished folder its name; what was there is removed, or stays where that fails."""
+    old = draft.with_name("replaced")
+    if path.exists():  # a folder that is not empty cannot be replaced
+        path.rename(old)
+    try:
+        draft.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

@@ -682,6 +682,13 @@ def test_what_the_doctor_says_can_be_run(tmp_path, capsys, monkeypatch):
     assert cli.main([*words[1:], "--held-out", "none", "--max-loss", "1", "-q"]) == 0
 
 
+def test_the_doctor_proposes_a_list_of_numbers_as_it_was_given(here, capsys):
+    given = [str(here / "basins.nc"), "--json", "--no-timing", "--own-past", "1,2"]
+    assert cli.main(["doctor", *given, "--together", "1000,1001"]) == 0
+    command = json.loads(capsys.readouterr().out)["command"]
+    assert "--together 1000,1001 --own-past 1,2" in command
+
+
 def test_the_doctor_in_json(here, capsys):
     given = [str(here / "basins.nc"), "-t", "flow", "-f", "snow", "--no-timing", "--json"]
     assert cli.main(["doctor", *given]) == 0

@@ -293,7 +293,7 @@ def test_a_tree_with_anything_put_in_anywhere_is_refused_or_loads(data):
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (b"", "no zip file"),
+        (b"", "not a zip file"),
         (b"PK\x05\x06" + bytes(18), "no model.json"),
         (packed(None), "no model.json"),
         (packed("{"), "JSONDecodeError"),

@@ -499,7 +499,7 @@ def _time_findings(values: Values, date_parts: list[str]) -> Findings:
     samples, period = values.samples, values.period
     if values.n_twice:
         what = f"{several(values.n_twice, 'row')} come twice, the first {values.twice}"
-        do = "drop or average the copies: every task has one row a time"
+        do = "drop or average the copies: every task has one row per time"
         if date_parts:
             do = f"make one column of dates of {', '.join(date_parts)} (pandas.to_datetime) and "
             do += "name it with --sample"

@@ -193,7 +193,7 @@ def taking(own: Options, **under: Options) -> Callable[[argparse.ArgumentParser]
 FIT_OPTIONS: dict[str, Options] = {
     "what is in the data": {
         "-t --target NAME": (names,
-            "the variable to predict; for a table with one column a task, all of them"),
+            "the variable to predict; for a table with one column per task, all of them"),
         "-f --features A,B,...": (names,
             "the variables to predict from; may be given again (default: all others)"),
         "--sample NAME": (str,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import signal
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from ctfa import labelled
 from ctfa._commands._asked import NAME, RunFile
 from ctfa._commands._terminal import answering
 from ctfa._kinds import format_of
+from ctfa._text import put_folder
 from ctfa.core.libraries import need
 from ctfa.labelled._places import label_columns
 from ctfa.labelled._words import error_columns
@@ -182,38 +182,22 @@ class OutputFolder:
         """Fill a folder aside, then put it in place; return the names of its files, as listed."""
         made = [folder for folder in self.path.parents if not folder.exists()]
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._aside("part")
         try:
-            draft.mkdir()
-            fill(draft)
-            written = {file.name for file in draft.iterdir()}
-            self._refuse()  # what is there now may have come meanwhile
-            self._put_in_place(draft)
+            with tempfile.TemporaryDirectory(prefix=".ctfa-", dir=self.path.parent) as aside:
+                draft = Path(aside, f"{self.path.name}.part")
+                draft.mkdir()
+                fill(draft)
+                written = {file.name for file in draft.iterdir()}
+                self._refuse()  # what is there now may have come meanwhile
+                # Ctrl-C waits for a few renames: by then the work is done, and it stops nothing.
+                with answering(lambda *_: None, signal.SIGINT, signal.SIGTERM):
+                    put_folder(draft, self.path)
         except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
             with suppress(OSError):  # somebody else put something there
                 for folder in made:
                     folder.rmdir()
             raise
         return [name for name in FILES if name in written]
-
-    def _put_in_place(self, draft: Path) -> None:
-        if not self.path.exists():
-            draft.rename(self.path)
-            return
-        old = self._aside("old")
-        # Ctrl-C waits for a few renames: by then the work is done, and it has nothing to stop.
-        with answering(lambda *_: None, signal.SIGINT, signal.SIGTERM):
-            self.path.rename(old)
-            try:
-                draft.rename(self.path)
-            except OSError:
-                old.rename(self.path)
-                raise
-            shutil.rmtree(old, ignore_errors=True)
-
-    def _aside(self, what: str) -> Path:
-        return self.path.parent / f".{self.path.name}.{secrets.token_hex(4)}.{what}"
 
     def _refuse(self) -> None:
         """Say in one sentence why results cannot go there."""

@@ -112,7 +112,7 @@ def open_streams() -> Iterator[None]:
 
 
 def print_json(document: Any) -> None:
-    """Print exactly one JSON document: numbers that are none are null, infinite ones words."""
+    """Print exactly one JSON document: NaN is null, infinite numbers are words."""
     text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
     say(*(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], line) for line in text.split("\n")))
 
@@ -152,7 +152,7 @@ def print_table(
     for column in columns:
         table.add_column(column, justify="left" if column in words else "right", overflow="fold")
     for row in rows:
-        table.add_row(*map(text, row))  # as it stands: [red] is no colour here
+        table.add_row(*map(text, row))  # as it stands: [red] is not a colour here
     with _output():
         console.print(table)
 

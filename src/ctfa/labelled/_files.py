@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ctfa._kinds import FORMATS, Format, either, format_of, suffixes_for
-from ctfa._text import cell, from_cell
+from ctfa._text import cell, from_cell, put_folder
 from ctfa.core.libraries import lacks_memory, need
 from ctfa.core.types import AnyArray
 from ctfa.labelled._tasks import axis_of
@@ -137,14 +137,8 @@ def _told(path: Path, to_do: str, done: str, kind: Format | None = None) -> Iter
 
 def _put(folder: Path, path: Path) -> None:
     """Everything that was written to its place, what is named like the file last."""
-    if path.is_dir():  # a folder that is not empty cannot be replaced
-        old = folder / "replaced"
-        path.rename(old)
-        try:
-            (folder / path.name).rename(path)
-        except BaseException:
-            old.rename(path)
-            raise
+    if path.is_dir():
+        put_folder(folder / path.name, path)
         return
     for beside in sorted(folder.iterdir()):
         if beside.name != path.name:

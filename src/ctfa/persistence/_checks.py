@@ -10,7 +10,6 @@ import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, reduce
-from operator import eq
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -114,9 +113,10 @@ def _require_arrays(state: State, arrays: Mapping[str, str], **lengths: int) -> 
             array = reduce(getattr, parts, state[field])
             sound = isinstance(array, np.ndarray) and array.dtype.kind in kinds.lower()
             sound = sound and array.ndim == len(dims)
-            sound = sound and all(map(eq, map(lengths.setdefault, dims, array.shape), array.shape))
+            lengths_here = zip(dims, array.shape, strict=True) if sound else ()
+            sound = sound and all(lengths.setdefault(dim, n) == n for dim, n in lengths_here)
             _require(sound, f"{name} has other numbers, or another shape, than belong there")
-            _require(kinds != "F" or np.isfinite(array).all(), f"{name} is not of numbers")
+            _require(kinds != "F" or np.isfinite(array).all(), f"{name} is not finite")
 
 
 def _require_inside(positions: Any, least: int, n: int, what: str) -> None:
@@ -143,7 +143,7 @@ def _history(state: State) -> None:
         _require(one != two and sizes[one] and sizes[two], "something is merged twice")
         sizes[one] += sizes[two]
         sizes[two] = 0
-        _require(together == sizes[one], "a merge has not the size of its members")
+        _require(together == sizes[one], "a merge is not of the size of its members")
     _require(names is None or len(names) == n, "a history has names of others")
 
 
@@ -187,7 +187,9 @@ def _sums(state: State, kind: type = RunningSums) -> None:
 
 def _is_fitted(state: State, groups: str, others: str) -> bool:
     """Whether a model has its groups; refuse one that has only what fit finds beside them."""
-    _require((groups in state) == (others in state), f"a model has not both {groups} and {others}")
+    _require(
+        (groups in state) == (others in state), f"a model has only one of {groups} and {others}"
+    )
     return groups in state
 
 
@@ -208,7 +210,7 @@ def _targets(state: State) -> None:
         _require((np.abs(state["signs_"]) == 1.0).all(), "signs_ are not 1 and -1")
     if state.get("target_weight_") is not None:
         _require_arrays(state, {"F n": "target_weight_"}, n=n)
-        _require((state["target_weight_"] > 0.0).all(), "target_weight_ are no weights")
+        _require((state["target_weight_"] > 0.0).all(), "target_weight_ holds what is not a weight")
     means = state.get("confounds_means_")
     if means is not None:
         _require_arrays(state, {"f n k": "confounds_slopes_"}, n=n, k=np.size(means))
@@ -238,13 +240,13 @@ def _served(state: State, features: Any, regressors: Any, trust: Any) -> int:
     partition, width = state["targets_"].partition_, state["n_features_in_"]
     n, found = partition.n_variables, state.get("calibration_")
     same = len(features) == partition.n_groups == len(regressors)
-    _require(same, "there is not one regressor for each group")
+    _require(same, "there is not one regressor per group")
     for reduced, regressor in zip(features, regressors, strict=True):
         wide = reduced.partition_.n_groups
         same = getattr(regressor, "n_features_in_", wide) == wide
         _require(same, "a group's regressor has other features than the group")
     _require_arrays({"trust": trust}, {"f n": "trust"}, n=n)
-    _require(((trust >= 0.0) & (trust <= 1.0)).all(), "trust_ is not a share for each target")
+    _require(((trust >= 0.0) & (trust <= 1.0)).all(), "trust_ is not one share per target")
     same = found is None or (isinstance(found, Calibration) and found.scale.size == n)
     _require(same, "intervals are of other targets than the model")
     if found is not None and found.slopes[2:].any() and found.known.layout is not None:
@@ -330,7 +332,7 @@ def _own_rows(state: State) -> None:
     ids = state["task_ids"]
     require_apart(ids, (TOP, "task_ids"))  # predictions look them up
     n = _served(state, state["features_"], state["regressors_"], state["trust_"])
-    _require(len(ids) == n == len(state["names"]), "there is not one id for each task")
+    _require(len(ids) == n == len(state["names"]), "there is not one id per task")
     columns = {"f n": "offsets_", "f n k": "coef_ task_means"}
     _require_arrays(state, columns, n=n, k=state["n_features_in_"])
 
@@ -346,17 +348,17 @@ def _summary(state: State) -> None:
         same = sums is not None and sums.n_samples == n and sums.mean.size == width
         _require(same, "sums are of other rows or columns")
         return
-    _require(sums is None, "rows that are kept are no rows")
+    _require(sums is None, "sums and the rows they are of do not go together")
     _require_arrays(state, {"F n k": "rows"}, n=n, k=width)
     if state["weights"] is not None:
         _require_arrays(state, {"f n": "weights"}, n=n)
-        _require((state["weights"] > 0.0).all(), "rows that are kept are no rows")
+        _require((state["weights"] > 0.0).all(), "sums and the rows they are of do not go together")
 
 
 def _running_sums(state: State) -> None:
     folds, n_columns = state["folds"], sum(state["widths"])
     some = len(folds) <= MOST_FOLDINGS and all(1 < k < MOST_FOLDS for k in folds.values())
-    _require(some, "sums are of no folds")
+    _require(some, "sums are not of folds")
     n_classes = math.prod(folds.values())
     inside = all(0 <= key < n_classes for key in state["classes"])
     same = all(part.n_columns == n_columns for part in state["classes"].values())

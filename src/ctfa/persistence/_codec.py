@@ -112,14 +112,14 @@ def _long_array(file: bytes) -> AnyArray:
         raise damaged(f"it holds no array of type {dtype}, but says so")
     at = stream.tell()
     if len(shape) != 1 or is_fortran or shape[0] * dtype.itemsize != len(file) - at:
-        raise damaged("an array has not the length that it says")
+        raise damaged("an array does not have the length that it says")
     array = np.frombuffer(file, dtype, offset=at)
     if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
         raise damaged("an array of yes and no holds something else")
     if dtype.kind == "U" and array.size:
         letters = array.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
         if letters.max() > LAST_CHARACTER:
-            raise damaged("a text holds what is no character")
+            raise damaged("a text holds what is not a character")
     return array
 
 
@@ -270,7 +270,7 @@ class Reader:
     def read_all(self, nodes: Any, where: Place) -> Iterator[Any]:
         """Read several values."""
         if not isinstance(nodes, list):
-            raise damaged(f"{named(where)} is no list")
+            raise damaged(f"{named(where)} is not a list")
         return (self.read(node, (where, at)) for at, node in enumerate(nodes))
 
     def _same(self, number: Any, where: Place) -> Any:

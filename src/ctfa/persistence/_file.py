@@ -170,7 +170,7 @@ def _room(allowed: int) -> Room:
 
 def _read(stream: IO[bytes], size: int, take: Room) -> Any:
     if not zipfile.is_zipfile(stream):
-        raise damaged("it is no zip file, or its end is missing")
+        raise damaged("it is not a zip file, or its end is missing")
     with zipfile.ZipFile(stream) as file:
         names = _names(file, size, take)
         if TREE not in names:
@@ -222,7 +222,7 @@ def _unpacked(file: zipfile.ZipFile, name: str) -> bytes:
     with file.open(member) as stream:
         data = stream.read(said + 1)
     if len(data) != said:
-        raise damaged(f"{name} has not the length that it says")
+        raise damaged(f"{name} does not have the length that it says")
     return data
 
 

@@ -66,22 +66,18 @@ def _used(use: Any, *model: Any) -> None:
             raise damaged(f"its model cannot be used ({what})") from error
 
 
-def _targets(model: Any, fields: State) -> None:
+def _phase(model: Any, fields: State) -> None:
+    """Ask either phase to reduce a row, and to spread it again."""
     row: Any = np.zeros((1, model.partition_.n_variables))
+    of_targets = hasattr(model, "get_group_names_out")
     if "target_names_in_" in fields:
         import pandas  # noqa: PLC0415 - only models of data frames need it
 
         row = pandas.DataFrame(row, columns=fields["column_labels"])
-    columns = _confounds(model)
-    _require_finite(model.transform(row, confounds=columns))
-    _require_finite(model.inverse_transform(np.zeros((1, model.n_groups_)), confounds=columns))
-    _texts(model.get_group_names_out())
-
-
-def _features(model: Any, fields: State) -> None:
-    _require_finite(model.transform(np.zeros((1, model.partition_.n_variables))))
-    _require_finite(model.inverse_transform(np.zeros((1, model.n_groups_))))
-    _texts(model.get_feature_names_out())
+    known = {"confounds": _confounds(model)} if of_targets else {}
+    _require_finite(model.transform(row, **known))
+    _require_finite(model.inverse_transform(np.zeros((1, model.n_groups_)), **known))
+    _texts(model.get_group_names_out() if of_targets else model.get_feature_names_out())
 
 
 def _shared_inputs(model: Any, fields: State) -> None:
@@ -226,8 +222,8 @@ def _require(holds: Any) -> None:
 
 
 _USES = {
-    "TargetAggregator": _targets,
-    "FeatureAggregator": _features,
+    "TargetAggregator": _phase,
+    "FeatureAggregator": _phase,
     "CTFARegressor": _shared_inputs,
     "CTFARegressorCV": _shared_inputs,
     "MultiInputCTFARegressor": _own_inputs,

@@ -62,7 +62,7 @@ def is_simple(value: Any) -> bool:
 def require_keys(keys: Sequence[Any], where: Place) -> Sequence[Any]:
     """Refuse what no dictionary of ours has as keys, or what would make looking them up endless."""
     if not all(map(is_simple, keys)):
-        raise damaged(f"{named(where)} has a key that is no plain value")
+        raise damaged(f"{named(where)} has a key that is not a plain value")
     require_apart(keys, where)
     return keys
 
