@@ -726,8 +726,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             self._nearest = Nearest.of(rows, self.labels_)
         groups = list(zip(self.partition_.groups, self.features_, strict=True))
         if self.unseen == "global":
-            (every,) = keep_features(self, 1)
-            groups.append((np.arange(n_tasks), every))
+            groups.append((np.arange(n_tasks), keep_features(self, 1)[0]))
         return groups
 
     def _fit_models(self, regressors: Sequence[Any], parts: Sequence[TaskRows]) -> list[Any]:
