@@ -104,7 +104,7 @@ class LeastSquares(NamedTuple):
         length = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
         columns = (inputs[length > 0.0] / length[length > 0.0, None]).T
         if columns.shape[1] == 0:
-            return target
+            return np.asarray(target)
         left, values, _ = linalg.svd(columns, full_matrices=False, check_finite=False)
         basis = left[:, values > max(columns.shape) * EPS * values[0]]
         for _ in range(2):  # twice: the first sweep leaves rounding of the fit
