@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -273,7 +274,7 @@ def test_memory_of_rows_raises_the_limit_and_none_leaves_it():
     slow = np.zeros_like(noise)
     for t in range(1, 600):
         slow[:, t] = 0.9 * slow[:, t - 1] + noise[:, t]
-    plan = FITTED.plan.replaced(slots=FITTED.plan.slots[:1])
+    plan = replace(FITTED.plan, slots=FITTED.plan.slots[:1])
     name = plan.slots[0].name
     quick = limit_for_series(plan, {"vhi": (noise[0] + noise[1])[:, None], name: noise[:1].T})
     lasting = limit_for_series(plan, {"vhi": (slow[0] + slow[1])[:, None], name: slow[:1].T})
