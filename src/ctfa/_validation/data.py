@@ -170,8 +170,8 @@ def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
     estimator.n_features_in_ = n_features
     if labels is not None and all(isinstance(label, str) for label in labels):
         estimator.feature_names_in_ = np.asarray(labels, dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
+    else:
+        vars(estimator).pop("feature_names_in_", None)
 
 
 def copy_input_names(source: Any, estimator: Any) -> None:
