@@ -23,7 +23,7 @@ from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.targets import TargetSpace
-from ctfa.estimators import multi_input
+from ctfa.estimators import intervals
 from ctfa.estimators.models import HEADS
 
 
@@ -428,8 +428,8 @@ def test_one_total_stands_from_the_start_and_is_never_taken_back():
 
 def test_rivals_on_held_out_rows_ask_no_folds_for_intervals(monkeypatch):
     calls = []
-    told = multi_input.told_on_folds
-    monkeypatch.setattr(multi_input, "told_on_folds", lambda *a: calls.append(a) or told(*a))
+    told = intervals.told_on_folds
+    monkeypatch.setattr(intervals, "told_on_folds", lambda *a: calls.append(a) or told(*a))
     data = ctfa.datasets.make_basins(12, 60, 2, random_state=0).to_xarray()
     ctfa.labelled.fit(data, target="flow", held_out=2)
     assert len(calls) == 3  # by all rows, and without each block; nobody reads its rivals'

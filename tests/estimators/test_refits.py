@@ -327,7 +327,7 @@ def test_two_folds_do_not_choose_a_limit():
 
 def test_rows_that_make_no_folds_merge_nobody_and_it_is_said():
     X, Y = curved(0)
-    with pytest.warns(RuntimeWarning, match="on 3 rows: .* Nobody is merged; pass more rows"):
+    with pytest.warns(RuntimeWarning, match="on 3 rows: .* Nothing is merged; pass more rows"):
         model = CTFARegressor(KNeighborsRegressor(1)).fit(X[:3], Y[:3])
     assert model.n_groups_ == 6
 

@@ -241,7 +241,7 @@ def test_seasons_of_rows_without_dates_stop_a_fit(tmp_path, capsys):
     data = stations(np.arange(120))
     found = doctor(as_it_is(data, tmp_path), capsys, "--anomalies", "month")
     (finding,) = [f for f in found["findings"] if f["severity"] == "stops"]
-    assert "anomalies='month' need dates along 'time'" in finding["what"]
+    assert "--anomalies month need dates along 'time'" in finding["what"]
 
 
 def test_what_was_asked_for_is_in_the_command_and_no_finding(tmp_path, capsys):

@@ -184,9 +184,20 @@ def taking(own: Options, **under: Options) -> Callable[[argparse.ArgumentParser]
                     how["action"] = "append"
                 if flags[0] in IN_PYTHON:
                     how["dest"] = IN_PYTHON[flags[0]]
-                group.add_argument(*flags, help=words, **how, **dict(*more))
+                group.add_argument(*flags, help=_filled_in(words), **how, **dict(*more))
 
     return add
+
+
+def _filled_in(words: str) -> str:
+    """Help with the formats and ways to be neighbours that are known by now."""
+    known = {
+        "maps": ", ".join(suffixes_for("maps")),
+        "rules": _rules(),
+        "data": either(one.name for one in common_formats("arrays", "tables", "maps")),
+        "predicted": either(one.suffixes[0] for one in common_formats("arrays", "tables")),
+    }
+    return words.format_map(known)
 
 
 #: Options of a fit: what is in the data, what is done to it, how tasks are merged.
@@ -203,8 +214,8 @@ FIT_OPTIONS: dict[str, Options] = {
         "--select NAME=VALUE": (choice,
             "one level, member or span (level=850, time=2000:2010); may be given again"),
         "--neighbours FILE|WAY": (neighbours,
-            f"who may share a model: polygons ({', '.join(suffixes_for('maps'))}), pairs of "
-            f"labels (.csv), or {_rules()} (default: anybody)"),
+            "who may share a model: polygons ({maps}), pairs of labels (.csv), or {rules} (default: "
+            "anybody)"),
         "--places FILE": (Path, "polygons for the map, where --neighbours is not that file"),
         "--layer NAME": (str, "the layer of a polygon file with several"),
     },
@@ -266,8 +277,6 @@ REQUIRED = {"required": True}
 RUN = {"fitted RUN": (Path, "the folder that ctfa fit wrote")}
 FORCE = {"--force": (True, "replace the file that is there")}
 JOBS = {"--jobs N": (count, "processes (default 1)")}
-_DATA = either(one.name for one in common_formats("arrays", "tables", "maps"))
-_PREDICTED = either(one.suffixes[0] for one in common_formats("arrays", "tables"))
 
 
 # ---------------------------------------------------------------------------- command by command
@@ -361,7 +370,7 @@ FIT_ITSELF: Options = {
 COMMANDS = {
     "doctor": Command(
         taking(
-            {"data FILE": (str, _DATA),
+            {"data FILE": (str, "{data}"),
              "--no-timing": (False, "do not fit a few tasks to time it")},
             **FIT_OPTIONS, **{"what is printed": PRINTED},
         ),
@@ -369,7 +378,7 @@ COMMANDS = {
     ),
     "fit": Command(
         taking(
-            {"data FILE": (str, f"{_DATA}; or the run.toml of an earlier run", {"nargs": "?"})},
+            {"data FILE": (str, "{data}; or the run.toml of an earlier run", {"nargs": "?"})},
             **FIT_OPTIONS, **{"where it goes, and again": FIT_ITSELF, "what is printed": PRINTED},
         ),
         FIT, FIT_EXAMPLES,
@@ -379,7 +388,7 @@ COMMANDS = {
         taking(
             {**RUN,
              "data FILE": (Path, "data with the features"),
-             "-o --output FILE": (Path, f"where predictions go: {_PREDICTED}", REQUIRED),
+             "-o --output FILE": (Path, "where predictions go: {predicted}", REQUIRED),
              "--interval SHARE": (probability,
                 "also write intervals that hold this share of what comes, such as 90%% or 0.9"),
              **FORCE,
