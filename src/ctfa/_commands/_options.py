@@ -214,8 +214,8 @@ FIT_OPTIONS: dict[str, Options] = {
         "--select NAME=VALUE": (choice,
             "one level, member or span (level=850, time=2000:2010); may be given again"),
         "--neighbours FILE|WAY": (neighbours,
-            "who may share a model: polygons ({maps}), pairs of labels (.csv), or {rules} (default: "
-            "anybody)"),
+            "who may share a model: polygons ({maps}), pairs of labels (.csv), or {rules} "
+            "(default: anybody)"),
         "--places FILE": (Path, "polygons for the map, where --neighbours is not that file"),
         "--layer NAME": (str, "the layer of a polygon file with several"),
     },

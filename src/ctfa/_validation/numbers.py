@@ -82,8 +82,25 @@ def read_numbers(
         )
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else InputError
-        raise kind(f"{what} cannot be used ({str(error).rstrip('.')}): {advice}.") from error
+        text = _first_text(data)
+        wrong = str(error).rstrip(".") if text is None else f"{text!r} is not a number"
+        raise kind(f"{what} cannot be used ({wrong}): {advice}.") from error
     return numbers
+
+
+def _first_text(data: Any) -> str | None:
+    """The first text that is not a number; None where there is none, or the form is at fault."""
+    try:
+        values = np.asarray(data, dtype=object).ravel()
+    except ValueError:  # rows of lists of different lengths
+        return None
+    for value in values:
+        if isinstance(value, str):
+            try:
+                float(value)
+            except ValueError:
+                return str(value)
+    return None
 
 
 def require_table(values: Any, what: str, n_least: int = 1, *, laid_out: bool = False) -> None:
