@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.model_selection import KFold
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.moments import Summary, stacked
 
 

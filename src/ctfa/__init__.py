@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         theory,
     )
     from ctfa._progress import progress
-    from ctfa._validation import BlockedKFold
+    from ctfa._reading import BlockedKFold
     from ctfa.core.lags import lagged
     from ctfa.core.progress import ScanProgress, SearchStopped
     from ctfa.estimators.cv import CTFARegressorCV
@@ -59,7 +59,7 @@ __all__ = [
 #: Where a public name is defined; any other is a module of the package. Each is imported when it is
 #: first asked for, so that what needs no estimator, such as ``ctfa --version``, waits for none.
 _HOMES = {
-    "BlockedKFold": "_validation",
+    "BlockedKFold": "_reading",
     "CTFARegressor": "estimators.shared",
     "CTFARegressorCV": "estimators.cv",
     "FeatureAggregator": "estimators.features",

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 import ctfa
 import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
-from ctfa._collections import deal_tasks
+from ctfa._reading.sums import deal_tasks
 from ctfa.core.cut import CutCurve, middle_of_best
 from generated import examples
 from problems import RIDGE

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import ctfa
 from ctfa import BlockedKFold, CTFARegressor, FeatureAggregator, TargetAggregator, testing
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.out_of_fold import GappyOutOfFoldSpace, OutOfFold

@@ -22,7 +22,7 @@ from ctfa import (
     TargetAggregator,
     testing,
 )
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS

@@ -14,7 +14,7 @@ from ctfa import (
     multi_input_layout,
     target_path,
 )
-from ctfa._validation import read_sample
+from ctfa._reading import read_sample
 from ctfa.core.criteria import target_risk
 from ctfa.core.levels import TEMPERS, Levels, Tempers
 from ctfa.core.members import gain

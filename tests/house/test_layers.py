@@ -23,7 +23,7 @@ LAYERS = (
     "ctfa.core.spaces ctfa.core.criteria ctfa.core.graph",
     "ctfa.core.backend ctfa.core.judge ctfa.core.rows ctfa.core.scans ctfa.core.cut "
     "ctfa.core.tasks",
-    "ctfa.kernels ctfa._calendar ctfa._validation ctfa._collections ctfa._streaming ctfa._text "
+    "ctfa.kernels ctfa._calendar ctfa._reading ctfa._text "
     "ctfa._errors ctfa._progress ctfa._threads",
     "ctfa.estimators",
     "ctfa.datasets ctfa.persistence ctfa.pieces ctfa.plotting ctfa.report ctfa.testing",
@@ -47,7 +47,7 @@ def imported(module, at_import=False):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} has a relative import"
-            # "from ctfa import _validation" imports a module, not a name of the package.
+            # "from ctfa import _reading" imports a module, not a name of the package.
             yield from (
                 f"{node.module}.{alias.name}"
                 if f"{node.module}.{alias.name}" in MODULES

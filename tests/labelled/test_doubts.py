@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 import ctfa
 from ctfa import cli, labelled
-from ctfa._validation import fills_in
+from ctfa._reading import fills_in
 from ctfa.core.confounds import held_out_share
 from ctfa.labelled._reading import arrange, gather
 from ctfa.labelled._tasks import Tasks

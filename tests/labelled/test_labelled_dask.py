@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import ctfa
 from ctfa import CTFARegressor
-from ctfa._collections import _collection
+from ctfa._reading.sums import collection
 from ctfa.labelled import _reading
 from ctfa.labelled._reading import arrange, gather
 from generated import examples
@@ -435,7 +435,7 @@ def test_gaps_are_worked_with_in_memory(first):
 
 
 def test_more_rows_than_are_gathered_are_refused_in_the_words_of_the_data(monkeypatch):
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 1000)
     lazy = with_gaps(basins()).chunk(time=50)
     with pytest.raises(ValueError, match=r"flow with missing values needs the rows.*ds\.load\(\)"):
         ctfa.labelled.fit(lazy, target="flow")
@@ -454,12 +454,12 @@ def test_infinite_numbers_are_named_as_in_memory(name, row):
 
 @pytest.mark.more
 def test_wide_tables_are_gathered_where_their_rows_are_fewer(monkeypatch):
-    monkeypatch.setattr(_collection, "SUMS_LIMIT", 20_000)
+    monkeypatch.setattr(collection, "SUMS_LIMIT", 20_000)
     data = basins()
     found = ctfa.labelled.fit(data.chunk(time=50), target="flow")
     same(ctfa.labelled.fit(data, target="flow"), found, data)
     assert found.series is not None
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 1000)
     options = {"regressor": LinearRegression(), "max_loss": 1.5}  # which ask no folds
     less = ctfa.labelled.fit(data.chunk(time=50), target="flow", **options)
     assert less.held_out is None
@@ -559,7 +559,7 @@ def test_gaps_in_features_of_each_tasks_own_are_worked_with_in_memory(monkeypatc
     xr.testing.assert_identical(one.regions, two.regions)
     xr.testing.assert_identical(two.coef, one.coef)
     assert two.notes == one.notes
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 1000)
     with pytest.raises(ValueError, match=r"flow or features with missing values needs the rows"):
         ctfa.labelled.fit(data.chunk(time=20), **options)
 

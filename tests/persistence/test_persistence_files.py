@@ -42,7 +42,7 @@ from ctfa import (
     PooledCTFARegressor,
     TargetAggregator,
 )
-from ctfa._streaming import TaskSums
+from ctfa._reading.streaming import TaskSums
 from ctfa.core.members import Gain
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.labelled import LabelledFit

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
-from ctfa._collections import TEST, TRAIN, Classes, Wanted
+from ctfa._reading.sums import TEST, TRAIN, Classes, Wanted
 
 
 def rows_of(classes, purpose, fold, role):

@@ -29,7 +29,7 @@ from ctfa import (
     nonlinctfa,
     target_path,
 )
-from ctfa._collections import _collection
+from ctfa._reading.sums import collection
 from ctfa.core.moments import Moments, StandIns, Summary
 from ctfa.datasets import make_paper_synthetic
 from ctfa.estimators.models import HEADS
@@ -255,10 +255,10 @@ def test_regressors_that_learn_from_rows_get_the_rows_of_their_group(monkeypatch
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-7)
     # Too many for all groups at once: group by group.
     widest = max(features.n_groups_ for features in two.features_) + 1
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 8 * 400 * widest)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 8 * 400 * widest)
     three = clone(model).fit(*chunked(X, Y, [130]), weights)
     np.testing.assert_allclose(one.predict(X), three.predict(X), rtol=1e-7)
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 1000)
     with pytest.raises(ValueError, match=r"needs the rows themselves .* 400 rows of"):
         model.fit(*chunked(X, Y, [130]))
 
@@ -271,7 +271,7 @@ def test_members_whose_own_models_learn_from_rows_get_all_rows(monkeypatch):
     one = clone(model).fit(X, Y, weights)
     two = clone(model).fit(*chunked(X, Y, [130]), weights)
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-7)
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 1000)
     what = r"judges row by row, and TargetAggregator\(.* does not, needs the rows .* 400 rows of"
     with pytest.raises(ValueError, match=what):
         model.fit(*chunked(X, Y, [130]))
@@ -393,7 +393,7 @@ def test_missing_targets_are_worked_with_in_memory(monkeypatch):
     Y[5, 2] = np.nan
     one, two = CTFARegressor().fit(X, Y), CTFARegressor().fit(*chunked(X, Y, [100]))
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-10)
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 1000)
     with pytest.raises(ValueError, match="a target with missing values needs the rows"):
         CTFARegressor().fit(*chunked(X, Y, [100]))
 
@@ -495,7 +495,7 @@ def test_columns_that_nearly_depend_on_each_other_are_asked_of_rows_or_warned_ab
     X[:, 1] = X[:, 0] + 1e-6 * X[:, 1]
     in_memory = TargetAggregator(max_loss=1.0).fit(X, Y)
     same_histories(in_memory, TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100])))
-    monkeypatch.setattr(_collection, "DOUBTS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "DOUBTS_LIMIT", 1000)
     with pytest.warns(RuntimeWarning, match=r"columns of X .* sums of squares see a part below"):
         TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
 
@@ -509,7 +509,7 @@ def test_targets_that_differ_by_little_are_asked_of_rows_or_warned_about(size, m
         two = TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
         assert in_memory.partition_ == two.partition_
     if size < 1e-5:
-        monkeypatch.setattr(_collection, "DOUBTS_LIMIT", 1000)
+        monkeypatch.setattr(collection, "DOUBTS_LIMIT", 1000)
         with pytest.warns(RuntimeWarning, match="targets depend on each other"):
             TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
 
@@ -519,7 +519,7 @@ def test_columns_far_from_zero_are_asked_of_rows_or_warned_about(monkeypatch):
     X[:, 2] += 1e11
     in_memory = TargetAggregator(max_loss=1.0).fit(X, Y)
     same_histories(in_memory, TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100])))
-    monkeypatch.setattr(_collection, "DOUBTS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "DOUBTS_LIMIT", 1000)
     with pytest.warns(RuntimeWarning, match=r"a mean of .e\+11 times its spread"):
         TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
 

@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, target_path
-from ctfa._collections import _collection
+from ctfa._reading.sums import collection
 from generated import examples
 from problems import RIDGE, averaged
 from test_stand_ins_own import assert_alike, problem
@@ -161,12 +161,12 @@ def test_infinity_is_refused_where_it_is():
 
 def test_tables_of_more_columns_than_rows_are_gathered(monkeypatch):
     """Sums of their products would be larger than they are."""
-    from ctfa._collections import _collection
+    from ctfa._reading.sums import collection
 
     X, Y, layout = problem(9, n=25, n_tasks=6, n_slots=4)
     assert sum((X.shape[1], Y.shape[1])) > len(X)
     plain = MultiInputCTFARegressor(layout).fit(X, Y)
-    monkeypatch.setattr(_collection, "SUMS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "SUMS_LIMIT", 1000)
     lazy = MultiInputCTFARegressor(layout).fit(*in_chunks((10, 15), X, Y))
     assert_alike(plain, lazy, X)
 
@@ -189,7 +189,7 @@ def test_sums_are_doubted_where_inputs_of_one_target_depend_on_each_other(monkey
     model = MultiInputCTFARegressor(layout, targets=TargetAggregator(max_loss=1.5))
     model.fit(*in_chunks((300, 600), X, Y))
     X[:, 1] = X[:, 0] + 1e-7 * X[:, 5]
-    monkeypatch.setattr(_collection, "DOUBTS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "DOUBTS_LIMIT", 1000)
     with pytest.warns(RuntimeWarning, match="depend on each other"):
         model.fit(*in_chunks((300, 600), X, Y))
 

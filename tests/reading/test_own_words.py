@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import RidgeCV
 
 from ctfa import CTFARegressor, MultiInputCTFARegressor, TargetAggregator, multi_input_layout
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.series import Series
 from problems import JUDGES
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from sklearn.model_selection import PredefinedSplit
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
-from ctfa import _validation as check
+from ctfa import _reading as check
 from generated import examples
 from stand_ins import task_stand_ins
 

@@ -15,8 +15,8 @@ from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
-from ctfa._collections import _collection
-from ctfa._streaming import RunningSums
+from ctfa._reading.streaming import RunningSums
+from ctfa._reading.sums import collection
 from ctfa.core.moments import Moments, Summary
 from ctfa.datasets import make_paper_synthetic
 from ctfa.estimators.models import HEADS
@@ -306,7 +306,7 @@ def test_rows_of_dask_are_reduced_while_they_are_few(monkeypatch):
     for mine, theirs in zip(model.reduce(*lazy), model.reduce(X, Y), strict=True):
         np.testing.assert_array_equal(mine[0], theirs[0])
         np.testing.assert_array_equal(mine[1], theirs[1])
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 1000)
     with pytest.raises(ValueError, match="reduce needs the rows themselves"):
         model.reduce(*lazy)
 

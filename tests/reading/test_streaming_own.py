@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, persistence
-from ctfa._collections import _collection
+from ctfa._reading.sums import collection
 from generated import examples
 from problems import RIDGE, averaged
 from test_stand_ins_own import assert_alike, problem
@@ -270,6 +270,6 @@ def test_rows_of_dask_are_reduced_while_they_are_few(monkeypatch):
     for mine, theirs in zip(model.reduce(*lazy), model.reduce(X, Y), strict=True):
         np.testing.assert_array_equal(mine[0], theirs[0])
         np.testing.assert_array_equal(mine[1], theirs[1])
-    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    monkeypatch.setattr(collection, "ROWS_LIMIT", 1000)
     with pytest.raises(ValueError, match="reduce needs the rows themselves"):
         model.reduce(*lazy)

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator, persistence
-from ctfa._streaming import TaskSums
+from ctfa._reading.streaming import TaskSums
 from ctfa.core.moments import Summary
 from generated import examples
 from problems import RIDGE

@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
-from ctfa._collections import _collection
+from ctfa._reading.sums import collection
 from ctfa.estimators import targets
 from ctfa.estimators.models import HEADS
 from generated import examples
@@ -27,7 +27,7 @@ def tall(seed, n_rows=2500, offset=0.0):
 def from_rows(model, *data, **known):
     """The same fit, rows not replaced."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_collection, "MANY", np.inf)
+        patch.setattr(collection, "MANY", np.inf)
         return model.fit(*data, **known)
 
 

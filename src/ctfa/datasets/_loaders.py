@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from scipy.io.arff import loadarff
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.datasets._bunches import Form, numbered, require_numbers
 from ctfa.datasets._catalogue import Found

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._text import write_whole
 from ctfa.core.libraries import imported
 from ctfa.core.types import AnyArray, FloatArray

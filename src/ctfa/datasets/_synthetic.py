@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import FloatArray
 from ctfa.datasets._bunches import Form, numbered, require_numbers
 

@@ -11,7 +11,7 @@ from sklearn import linear_model, preprocessing
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVR
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._errors import InputError
 from ctfa.core.types import FloatArray
 from ctfa.estimators.models import mean_of_groups

@@ -13,8 +13,8 @@ from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
-from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa import _reading as check
+from ctfa._reading.sums import Collection, Wanted, learns_from_sums
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition

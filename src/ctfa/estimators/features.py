@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import _validation as check
-from ctfa._collections import Rows, Wanted, answers_lazily
-from ctfa._streaming import going_on
+from ctfa import _reading as check
+from ctfa._reading.streaming import going_on
+from ctfa._reading.sums import Rows, Wanted, answers_lazily
 from ctfa._threads import one_thread
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram

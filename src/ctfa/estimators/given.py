@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from ctfa import _validation as check
-from ctfa._collections import (
+from ctfa import _reading as check
+from ctfa._reading.streaming import Streaming
+from ctfa._reading.sums import (
     Collection,
     Rows,
     Wanted,
@@ -19,7 +20,6 @@ from ctfa._collections import (
     is_collection,
     learns_from_sums,
 )
-from ctfa._streaming import Streaming
 from ctfa.core import backend
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.scans import SCANS

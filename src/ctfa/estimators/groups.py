@@ -14,8 +14,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import _validation as check
-from ctfa._collections import (
+from ctfa import _reading as check
+from ctfa._errors import InputError
+from ctfa._reading.streaming import Streaming, StreamingTargets
+from ctfa._reading.sums import (
     OF_SUMS,
     Collection,
     Wanted,
@@ -24,8 +26,6 @@ from ctfa._collections import (
     learns_from_sums,
     r2_of_collection,
 )
-from ctfa._errors import InputError
-from ctfa._streaming import Streaming, StreamingTargets
 from ctfa.core import progress
 from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA

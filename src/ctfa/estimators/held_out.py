@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.metrics import r2_score
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._threads import one_thread
 from ctfa.core import progress
 from ctfa.core.confounds import Confounds

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 

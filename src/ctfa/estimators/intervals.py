@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.calibration import NORMAL, Calibration, Errors, calibrated
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray

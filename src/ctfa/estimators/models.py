@@ -17,8 +17,8 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
-from ctfa import _validation as check
-from ctfa._collections import Collection
+from ctfa import _reading as check
+from ctfa._reading.sums import Collection
 from ctfa._threads import one_thread
 from ctfa.core.design import about_means, row_scales, weighted_mean
 from ctfa.core.levels import Tempers

@@ -18,9 +18,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa import _reading as check
 from ctfa._errors import InputError, Message, Option
+from ctfa._reading.sums import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED

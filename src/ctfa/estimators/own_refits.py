@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.criteria import TARGET_CRITERIA, TINY
 from ctfa.core.levels import Tempers
 from ctfa.core.members import Gain

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.linear_model import LinearRegression
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.shared import CTFARegressor

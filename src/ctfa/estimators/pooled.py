@@ -17,8 +17,9 @@ from sklearn.dummy import DummyRegressor
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import _validation as check
-from ctfa._collections import (
+from ctfa import _reading as check
+from ctfa._reading.streaming import StreamingTasks
+from ctfa._reading.sums import (
     Collection,
     Rows,
     Wanted,
@@ -32,7 +33,6 @@ from ctfa._collections import (
     r2_of_collection,
     splits_of,
 )
-from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
 from ctfa.core import progress
 from ctfa.core.calibration import Calibration

@@ -21,7 +21,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._threads import one_thread
 from ctfa.core import progress
 from ctfa.core.design import Design, row_scales, weighted_mean

@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._progress import leave_interrupts_to
 from ctfa._threads import one_thread
 from ctfa.core import backend, progress

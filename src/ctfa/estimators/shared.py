@@ -12,9 +12,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
-from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa import _reading as check
 from ctfa._errors import Message, Option
+from ctfa._reading.sums import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
 from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of

@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import _validation as check
-from ctfa._collections import Wanted, answers_lazily
-from ctfa._streaming import StreamingTargets
+from ctfa import _reading as check
+from ctfa._reading.streaming import StreamingTargets
+from ctfa._reading.sums import Wanted, answers_lazily
 from ctfa._threads import one_thread
 from ctfa.core import progress
 from ctfa.core.confounds import Lines

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa import _calendar as calendar
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.confounds import climatology_of, solved
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 

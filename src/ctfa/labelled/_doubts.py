@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled._words import listed, several
 

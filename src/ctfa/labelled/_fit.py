@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LinearRegression, RidgeCV
 
-from ctfa import _validation as check
-from ctfa._collections import Classes, Collection, Wanted, learns_from_sums
+from ctfa import _reading as check
 from ctfa._errors import InputError, Message, Option
+from ctfa._reading.sums import Classes, Collection, Wanted, learns_from_sums
 from ctfa.core import progress
 from ctfa.core.libraries import need
 from ctfa.core.series import NO_COLUMN

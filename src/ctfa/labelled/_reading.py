@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa import _validation as check
-from ctfa._collections import compute, is_dask
+from ctfa import _reading as check
 from ctfa._errors import InputError, Option
+from ctfa._reading.sums import compute, is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled import _doubts as doubts

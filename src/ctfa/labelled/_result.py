@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._errors import InputError, Option
 from ctfa._text import visible
 from ctfa.core.cut import PREFERRED

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._calendar import (
     HOURLY,
     MONTHLY,

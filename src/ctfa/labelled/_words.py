@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._collections import GATHERED
 from ctfa._errors import Option
+from ctfa._reading import BY_LEAST_SQUARES, BY_RIDGE
+from ctfa._reading.sums import GATHERED
 from ctfa._text import visible
-from ctfa._validation import BY_LEAST_SQUARES, BY_RIDGE
 from ctfa.core.types import FloatArray
 from ctfa.report import HeldOut
 from ctfa.report._words import plural

@@ -14,7 +14,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ctfa._streaming import RunningSums, TaskSums
+from ctfa._reading.streaming import RunningSums, TaskSums
 from ctfa.core.calibration import SCORES, Calibration
 from ctfa.core.partition import Partition
 from ctfa.persistence._codec import TOP, damaged, shown

@@ -40,9 +40,9 @@ OURS = {
     "ctfa.core.partition": "Partition",
     "ctfa.core.series": "Units",
     "ctfa.core.spaces.pooled": "Pool PooledSpace",
-    "ctfa._streaming": "RunningSums TaskSums",
-    "ctfa._validation.data": "Targets",
-    "ctfa._validation.folds": "BlockedKFold",
+    "ctfa._reading.streaming": "RunningSums TaskSums",
+    "ctfa._reading.data": "Targets",
+    "ctfa._reading.folds": "BlockedKFold",
     # A layer above: named here, imported only when a file holds one.
     "ctfa.labelled._times": "Baseline:Seasons",
     "ctfa.labelled._form": "Form:DataForm",

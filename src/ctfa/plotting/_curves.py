@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.cut import CutCurve
 from ctfa.core.types import FloatArray
 from ctfa.estimators.zeros import CLIMATOLOGY

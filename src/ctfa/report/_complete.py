@@ -19,9 +19,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ctfa import _validation as check
-from ctfa._collections import Wanted
+from ctfa import _reading as check
 from ctfa._errors import InputError, Option
+from ctfa._reading.sums import Wanted
 from ctfa.core import progress
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import SCANS

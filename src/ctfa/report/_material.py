@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.held_out import SAME

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.cluster import FeatureAgglomeration
 from sklearn.linear_model import LinearRegression
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
 from ctfa.estimators.refits import fit_regressor

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import FloatArray
 from ctfa.estimators.multi_input import multi_input_layout
 from ctfa.estimators.parity import nonlinctfa

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, xlogy
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa_study.baselines._pairs import (
     N_PARAMETERS,

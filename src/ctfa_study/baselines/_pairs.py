@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.search import group_names

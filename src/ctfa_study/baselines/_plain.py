@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import check_random_state
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.offsets import random_intercepts, summarise
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.refits import fit_regressor

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa_study.baselines._pairs import N_PARAMETERS, Joins, PairAggregator, Pairs, restart

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import FloatArray
 from ctfa_study.baselines._tasks import read_at_least_zero, read_count_up_to
 

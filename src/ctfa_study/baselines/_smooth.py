@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa_study.baselines._tasks import LinearTasks, TaskMoments, read_at_least_zero, read_count
 

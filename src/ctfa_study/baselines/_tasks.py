@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import FloatArray, IntArray
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 #: How tasks may have their data: one X for all; rows of their own; inputs of their own.

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._text import visible
 from ctfa.core.types import FloatArray
 from ctfa_study.comparison._data import DATA

@@ -120,7 +120,7 @@ class GappyFit:
 class SharedInputs:
     """Rows of a table of inputs and one of targets, as they were given."""
 
-    sample: Any  # inputs with their weights, counts and confounds: ``ctfa._validation.Sample``
+    sample: Any  # inputs with their weights, counts and confounds: ``ctfa._reading.Sample``
     values: FloatArray  # (n, L): targets, NaN where missing
     weights: FloatArray | None = None  # (L,): how much each target counts
     units: FloatArray | None = None  # (L,): of each target over all rows, for held-out errors

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
 from ctfa_study.baselines import MatchedGroupsRegressor

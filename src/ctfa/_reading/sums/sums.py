@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa import _validation as check
-from ctfa._collections._devices import join_on_device, moments_on_device, namespace
+from ctfa import _reading as check
 from ctfa._errors import InputError
+from ctfa._reading.sums.devices import join_on_device, moments_on_device, namespace
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, Summary, add_up
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.kernels.devices import is_foreign, to_numpy

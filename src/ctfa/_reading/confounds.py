@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ctfa._errors import InputError
-from ctfa._validation.numbers import first_of, read_numbers
+from ctfa._reading.numbers import first_of, read_numbers
 from ctfa.core.types import BoolArray, FloatArray
 
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa._errors import InputError, Message, Option
-from ctfa._validation.data import FLAT, Sample, may_be_doubtful, read_sample, warn_if_doubtful
-from ctfa._validation.numbers import first_of, warn
-from ctfa._validation.options import BY_LEAST_SQUARES, BY_RIDGE, called
+from ctfa._reading.data import FLAT, Sample, may_be_doubtful, read_sample, warn_if_doubtful
+from ctfa._reading.numbers import first_of, warn
+from ctfa._reading.options import BY_LEAST_SQUARES, BY_RIDGE, called
 from ctfa.core.criteria import Criterion
 from ctfa.core.design import Design
 from ctfa.core.series import NO_COLUMN, Series

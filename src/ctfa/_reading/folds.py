@@ -11,9 +11,9 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import BaseCrossValidator, GroupKFold, PredefinedSplit, check_cv
 
 from ctfa._errors import InputError, Option
-from ctfa._validation.data import Sample
-from ctfa._validation.numbers import warn
-from ctfa._validation.options import either
+from ctfa._reading.data import Sample
+from ctfa._reading.numbers import warn
+from ctfa._reading.options import either
 from ctfa.core.criteria import FEATURE_CRITERIA, criterion_of
 from ctfa.core.types import FloatArray, IntArray
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ctfa import _validation as check
-from ctfa._collections import _dask
-from ctfa._collections._devices import like
-from ctfa._collections._folds import Classes, Split
-from ctfa._collections._sums import joined
+from ctfa import _reading as check
+from ctfa._reading.sums import _dask
+from ctfa._reading.sums.devices import like
+from ctfa._reading.sums.folds import Classes, Split
+from ctfa._reading.sums.sums import joined
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.kernels.devices import is_foreign, to_numpy
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ctfa import _validation as check
-from ctfa._collections._folds import Classes
+from ctfa import _reading as check
 from ctfa._errors import InputError
+from ctfa._reading.sums.folds import Classes
 from ctfa.core.types import AnyArray
 from ctfa.kernels.devices import is_foreign, to_numpy
 

@@ -6,10 +6,10 @@ fits, regressors other than least squares) is asked of the rows themselves, whic
 to ``ROWS_LIMIT``.
 """
 
-from ctfa._collections._answers import *
-from ctfa._collections._collection import *
-from ctfa._collections._dask import *
-from ctfa._collections._devices import *
-from ctfa._collections._folds import *
-from ctfa._collections._sums import *
-from ctfa._collections._tasks import *
+from ctfa._reading.sums._dask import *
+from ctfa._reading.sums.answers import *
+from ctfa._reading.sums.collection import *
+from ctfa._reading.sums.devices import *
+from ctfa._reading.sums.folds import *
+from ctfa._reading.sums.sums import *
+from ctfa._reading.sums.tasks import *

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ctfa import _validation as check
-from ctfa._collections import _dask
-from ctfa._collections._collection import Collection, read_table
-from ctfa._collections._devices import like
-from ctfa._collections._sums import as_column, first_of
-from ctfa._collections._tasks import with_ids
+from ctfa import _reading as check
 from ctfa._errors import InputError
+from ctfa._reading.sums import _dask
+from ctfa._reading.sums.collection import Collection, read_table
+from ctfa._reading.sums.devices import like
+from ctfa._reading.sums.sums import as_column, first_of
+from ctfa._reading.sums.tasks import with_ids
 from ctfa.core.types import FloatArray
 from ctfa.kernels.devices import is_foreign, to_numpy
 

@@ -14,8 +14,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from ctfa import _validation as check
-from ctfa._collections import (
+from ctfa import _reading as check
+from ctfa._errors import InputError
+from ctfa._reading.sums import (
     TEST,
     TRAIN,
     Classes,
@@ -33,7 +34,6 @@ from ctfa._collections import (
     require_some_rows,
     stand_in,
 )
-from ctfa._errors import InputError
 from ctfa._threads import one_thread
 from ctfa.core.moments import Summary
 from ctfa.core.types import IntArray

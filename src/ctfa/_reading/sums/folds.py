@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ctfa import _validation as check
+from ctfa import _reading as check
 from ctfa._errors import InputError
 from ctfa.core.types import BoolArray, IntArray
 

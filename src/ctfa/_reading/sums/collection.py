@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 
-from ctfa import _validation as check
-from ctfa._collections import _dask
-from ctfa._collections._folds import Classes, Wanted, is_number
-from ctfa._collections._sums import Digits, Sums, joined, sum_up
-from ctfa._collections._tasks import arrivals_of, parts_of_tasks, read_ids, splits_of
+from ctfa import _reading as check
 from ctfa._errors import InputError, Option
+from ctfa._reading.sums import _dask
+from ctfa._reading.sums.folds import Classes, Wanted, is_number
+from ctfa._reading.sums.sums import Digits, Sums, joined, sum_up
+from ctfa._reading.sums.tasks import arrivals_of, parts_of_tasks, read_ids, splits_of
 from ctfa._threads import one_thread
 from ctfa.core.moments import Moments, Summary, add_up, stacked
 from ctfa.core.types import BoolArray, FloatArray, IntArray

@@ -12,9 +12,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from ctfa._errors import InputError, Message, Option
-from ctfa._threads import one_thread
-from ctfa._validation.confounds import read_confounds
-from ctfa._validation.numbers import (
+from ctfa._reading.confounds import read_confounds
+from ctfa._reading.numbers import (
     FILL,
     LARGEST,
     SMALLEST,
@@ -25,7 +24,8 @@ from ctfa._validation.numbers import (
     require_table,
     warn,
 )
-from ctfa._validation.options import BY_LEAST_SQUARES, called, judges, read_judge
+from ctfa._reading.options import BY_LEAST_SQUARES, called, judges, read_judge
+from ctfa._threads import one_thread
 from ctfa.core.design import Design, is_single
 from ctfa.core.spaces.paired import pivots
 from ctfa.core.types import BoolArray, FloatArray, IntArray
