@@ -184,7 +184,9 @@ def taking(own: Options, **under: Options) -> Callable[[argparse.ArgumentParser]
                     how["action"] = "append"
                 if flags[0] in IN_PYTHON:
                     how["dest"] = IN_PYTHON[flags[0]]
-                group.add_argument(*flags, help=words, **how, **dict(*more))
+                group.add_argument(
+                    *flags, help=words() if callable(words) else words, **how, **dict(*more)
+                )
 
     return add
 
@@ -203,8 +205,8 @@ FIT_OPTIONS: dict[str, Options] = {
         "--select NAME=VALUE": (choice,
             "one level, member or span (level=850, time=2000:2010); may be given again"),
         "--neighbours FILE|WAY": (neighbours,
-            f"who may share a model: polygons ({', '.join(suffixes_for('maps'))}), pairs of "
-            f"labels (.csv), or {_rules()} (default: anybody)"),
+            lambda: f"who may share a model: polygons ({', '.join(suffixes_for('maps'))}), pairs "
+            f"of labels (.csv), or {_rules()} (default: anybody)"),
         "--places FILE": (Path, "polygons for the map, where --neighbours is not that file"),
         "--layer NAME": (str, "the layer of a polygon file with several"),
     },
@@ -266,8 +268,20 @@ REQUIRED = {"required": True}
 RUN = {"fitted RUN": (Path, "the folder that ctfa fit wrote")}
 FORCE = {"--force": (True, "replace the file that is there")}
 JOBS = {"--jobs N": (count, "processes (default 1)")}
-_DATA = either(one.name for one in common_formats("arrays", "tables", "maps"))
-_PREDICTED = either(one.suffixes[0] for one in common_formats("arrays", "tables"))
+
+
+# Said when help is asked for, and not before: of the formats that are registered by then.
+def _data() -> str:
+    return either(one.name for one in common_formats("arrays", "tables", "maps"))
+
+
+def _data_or_run() -> str:
+    return f"{_data()}; or the run.toml of an earlier run"
+
+
+def _predicted() -> str:
+    endings = either(one.suffixes[0] for one in common_formats("arrays", "tables"))
+    return f"where predictions go: {endings}"
 
 
 # ---------------------------------------------------------------------------- command by command
@@ -361,7 +375,7 @@ FIT_ITSELF: Options = {
 COMMANDS = {
     "doctor": Command(
         taking(
-            {"data FILE": (str, _DATA),
+            {"data FILE": (str, _data),
              "--no-timing": (False, "do not fit a few tasks to time it")},
             **FIT_OPTIONS, **{"what is printed": PRINTED},
         ),
@@ -369,7 +383,7 @@ COMMANDS = {
     ),
     "fit": Command(
         taking(
-            {"data FILE": (str, f"{_DATA}; or the run.toml of an earlier run", {"nargs": "?"})},
+            {"data FILE": (str, _data_or_run, {"nargs": "?"})},
             **FIT_OPTIONS, **{"where it goes, and again": FIT_ITSELF, "what is printed": PRINTED},
         ),
         FIT, FIT_EXAMPLES,
@@ -379,7 +393,7 @@ COMMANDS = {
         taking(
             {**RUN,
              "data FILE": (Path, "data with the features"),
-             "-o --output FILE": (Path, f"where predictions go: {_PREDICTED}", REQUIRED),
+             "-o --output FILE": (Path, _predicted, REQUIRED),
              "--interval SHARE": (probability,
                 "also write intervals that hold this share of what comes, such as 90%% or 0.9"),
              **FORCE,
