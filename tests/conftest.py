@@ -15,6 +15,11 @@ from hypothesis import settings
 
 from generated import PART
 
+# Before numpy is there: small matrices gain nothing from more threads, and processes beside each
+# other lose by them, some tests a hundredfold.
+for _library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
 #: Folder of tests that ask the study, which stands beside the library.
 STUDY = "study"
 
