@@ -13,6 +13,8 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 FIND_BROWSER := { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 IN_BROWSER := tests/report/test_report_browser.py
 NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
+WITH_TORCH := tests/kernels/test_array_backend.py tests/reading tests/study/test_baseline_hard_sharing.py \
+	tests/study/test_loss_weightings.py
 
 .PHONY: help demo test check coverage lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs po-vhi evidence any-regressor figures api clean
 
@@ -60,8 +62,9 @@ demo: $(READY)
 test: $(READY) lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER)
 
+# Three at a time: what asks other processes waits for them.
 check: $(READY)
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --rest $(NOT_IN_BROWSER)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 3 --rest $(NOT_IN_BROWSER)
 	$(MAKE) browser networks lowest
 
 .venv/.coverage: $(READY)
@@ -105,8 +108,7 @@ browser: $(READY)
 	@touch .venv/.networks
 
 networks: .venv/.networks
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --everything tests/study/test_baseline_hard_sharing.py tests/study/test_loss_weightings.py \
-		tests/kernels/test_array_backend.py tests/reading/test_collections.py tests/reading/test_collections_own.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --everything -k "torch or hard_sharing or loss_weightings" $(WITH_TORCH)
 
 bench: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py

@@ -360,7 +360,7 @@ def copies(n_copies, seed, *, noise=1.0):
 )
 @pytest.mark.parametrize("n_copies", [3, 6, 40])
 def test_identical_targets_are_joined(n_copies, options):
-    for seed in range(6):
+    for seed in range(3):
         inputs, targets = copies(n_copies, seed)
         assert TargetAggregator(cv=5, **options).fit(inputs, targets).n_groups_ == 1
 
@@ -543,7 +543,7 @@ def test_a_curve_is_shown_in_a_line():
     "options", [{}, {"flip": True}, {"guard": "member"}, {"regressor": RIDGE}], ids=str
 )
 def test_copies_are_joined_though_folds_choose_to_merge_nothing_else(options, noise):
-    for seed in range(20):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(80, 2))
         y = X.sum(axis=1) + noise * rng.normal(size=80)

@@ -75,7 +75,7 @@ CHECKS = parametrize_with_checks(
         CTFARegressor(targets="passthrough"),
         CTFARegressor(features="passthrough"),
         CTFARegressor(targets="passthrough", features="passthrough"),
-        CTFARegressor(head="levels"),
+        CTFARegressor(head="mean"),
         CTFARegressorCV(cv=3),
         CTFARegressorCV(features="passthrough", head="levels", cv=3),
         nonlinctfa(),

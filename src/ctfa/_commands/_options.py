@@ -184,7 +184,7 @@ def taking(own: Options, **under: Options) -> Callable[[argparse.ArgumentParser]
                     how["action"] = "append"
                 if flags[0] in IN_PYTHON:
                     how["dest"] = IN_PYTHON[flags[0]]
-                group.add_argument(*flags, help=_filled_in(words), **how, **dict(*more))
+                group.add_argument(*flags, help=words and _filled_in(words), **how, **dict(*more))
 
     return add
 
