@@ -107,6 +107,7 @@ def gappy(values, case, weights=None):
     return with_mask(series_of(values, weights), every_column=case[0] == "mse")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("gaps", PATTERNS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_spaces_with_gaps_obey_the_laws(family, gaps):
@@ -160,6 +161,7 @@ def test_series_with_gaps_are_grouped_as_by_refitting(family, case, scan):
     assert compared or may_tie or (family == "duplicated_targets" and case[1] == 0.0)
 
 
+@pytest.mark.more
 @given(
     family=st.sampled_from(FAMILIES),
     seed=st.integers(0, 2**20),

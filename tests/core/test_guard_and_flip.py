@@ -246,6 +246,7 @@ REGRESSORS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("gram")
 @pytest.mark.parametrize("solver", REGRESSORS)
 @pytest.mark.parametrize(

@@ -398,6 +398,7 @@ def test_the_law_of_units_finds_a_penalty_that_has_units():
         testing.check_units(CTFARegressor(Ridge(10.0), features="passthrough"), X, Y)
 
 
+@pytest.mark.more
 def test_pressure_beside_a_flux_is_explained_as_well_as_numbers_about_one():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(200, 2))

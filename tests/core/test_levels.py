@@ -445,6 +445,7 @@ def test_soft_features_become_hard_and_free_at_the_ends_of_the_penalty():
     assert not nothing.coef.any()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "labels",
     [

@@ -146,6 +146,7 @@ def _one_merge(n_targets, block, other):
     return ledger.close()
 
 
+@pytest.mark.more
 def test_predicted_gains_are_unbiased_for_gaussian_inputs():
     predicted, _, _, _, true = simulate(2500, fixed_inputs=False)
     # Apart from (1 + 1/n): the mean of the inputs is estimated too.

@@ -304,6 +304,7 @@ def test_the_correlation_of_a_constant_mean_is_zero():
 # -- The phases and the whole method ---------------------------------------------------------------
 
 
+@pytest.mark.more
 @settings(max_examples=examples(40), deadline=None)
 @given(problems())
 def test_every_criterion_and_scan_runs_on_every_problem(problem):

@@ -339,6 +339,7 @@ def test_directions_of_complete_series_are_correlations():
 # -- Own rows, shared coefficients -----------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("family", ROW_FAMILIES)
 def test_penalised_pools_obey_the_laws(family):
     for rows in (own_rows(family, 0), dummy_rows(0), short_rows(0)):

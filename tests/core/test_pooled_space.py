@@ -358,6 +358,7 @@ def test_the_gains_of_both_sides_add_up_to_that_of_the_merge(seed):
         assert total == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.more
 def test_the_gain_of_each_side_is_unbiased():
     """The longer group has less to win: the side says so."""
     rng = np.random.default_rng(2)

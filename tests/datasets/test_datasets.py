@@ -304,6 +304,7 @@ def test_tasks_with_rows_of_their_own(name):
     np.testing.assert_array_equal(tasks, bunch.tasks)
 
 
+@pytest.mark.more
 @pytest.mark.data
 @pytest.mark.parametrize("name", OWN_INPUTS)
 def test_targets_with_inputs_of_their_own(name):

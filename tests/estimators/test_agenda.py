@@ -111,6 +111,7 @@ def test_ranked_rows_show_the_smallest_then_the_first_whatever_ties(
             ranked.drop()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("min_correlation", [-1.0, 0.2])
 def test_threshold_coded_factors_whose_correlations_tie_are_merged_as_by_refitting(min_correlation):
     compared = 0

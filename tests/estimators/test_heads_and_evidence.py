@@ -733,6 +733,7 @@ def test_unfitted_models_say_so(kind):
 # -- The picture -----------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_an_end_far_from_the_rest_does_not_flatten_the_curve():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")

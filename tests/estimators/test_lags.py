@@ -261,6 +261,7 @@ def test_times_that_are_not_equally_spaced_are_refused_and_numbers_are_counted()
         fit(data, lags={"rain": [200]})
 
 
+@pytest.mark.more
 def test_blocks_leave_out_what_would_bring_them_in_as_a_past():
     fitted = fit(world(), own_past=[1, 3], max_loss="auto", cv=4)
     assert repr(fitted.estimator.targets.cv) == "BlockedKFold(gap=3, n_splits=4)"

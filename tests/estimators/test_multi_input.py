@@ -283,6 +283,7 @@ def test_slots_merge_within_a_group_where_asked():
         assert model.reduce(X, Y)[0].features.shape == (120, 2)
 
 
+@pytest.mark.more
 def test_series_shorter_than_their_inputs_need_a_penalty():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(14, 5, 20))
@@ -420,6 +421,7 @@ def test_stability_and_comparison_with_single_targets():
     assert table["gain"].mean() > 0.0
 
 
+@pytest.mark.more
 def test_scikit_learn_searches_and_clones_it():
     inputs, Y = problem(2, n=60, noise=3.0)
     X, layout = multi_input_layout(inputs)

@@ -115,6 +115,7 @@ def test_french_catchments_mostly_stay_by_themselves():
     assert model.n_groups_ >= 16
 
 
+@pytest.mark.more
 def test_sensors_merge_along_the_roads_only():
     data = own_inputs(load_traffic)
     X, layout = multi_input_layout(data.inputs)

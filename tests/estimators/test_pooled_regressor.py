@@ -207,6 +207,7 @@ def test_tasks_without_noise_are_predicted_exactly(head):
 # -- Laws ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @given(
     seed=st.integers(0, 10_000),
     head=st.sampled_from(["mean", "levels"]),
@@ -232,6 +233,7 @@ def test_names_of_tasks_and_with_a_limit_the_order_of_rows_do_not_matter(seed, h
     np.testing.assert_allclose(other.trust_[place], model.trust_, atol=1e-6)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("head", ["mean", "levels"])
 def test_units_of_the_target_scale_predictions(head):
     X, y, ids = schools(6, n_tasks=6)
@@ -292,6 +294,7 @@ def test_origins_and_units_of_the_inputs_do_not_matter(seed, head, max_loss, wei
     np.testing.assert_allclose(two.predict(moved, ids), one.predict(X, ids), rtol=1e-6, atol=2e-5)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", range(4))
 def test_origins_of_the_inputs_merge_no_features(seed):
     X, y, ids = pupils(seed)
@@ -422,6 +425,7 @@ def test_tasks_of_one_or_two_rows_are_served(head):
 # -- Ids -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_any_hashable_id_will_do():
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     X, y, ids = schools(15, n_tasks=4)

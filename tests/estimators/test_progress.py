@@ -409,6 +409,7 @@ def test_wrong_options_are_told(options, kind, text):
         pass
 
 
+@pytest.mark.more
 def test_one_total_stands_from_the_start_and_is_never_taken_back():
     basins = ctfa.datasets.make_basins(n_basins=12, n_samples=60, n_features=2, random_state=0)
     data = basins.to_xarray()

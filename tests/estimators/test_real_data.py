@@ -43,6 +43,7 @@ def test_sarcos_is_decided_as_by_refitting(criterion, scan):
     assert found.labels_.tolist() == list(expected.labels)
 
 
+@pytest.mark.more
 def test_the_paper_s_algorithm_on_sarcos_is_that_of_the_oracle():
     X, Y = sarcos(300)
     X = (X - X.mean(axis=0)) / X.std(axis=0)

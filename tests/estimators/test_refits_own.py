@@ -179,6 +179,7 @@ def test_the_limit_and_the_groups_of_own_rows_are_those_found_by_refitting_every
     assert other.partition_ == partition
 
 
+@pytest.mark.more
 def test_weights_gains_and_predictions_of_own_rows_are_those_by_hand():
     X, y, ids = pupils(1, noise=0.8, apart=0.5)
     y = y + 0.7 * X[:, 0] * (ids % 2)
@@ -259,6 +260,7 @@ def test_changing_targets_in_a_block_leaves_the_path_of_own_rows_that_it_judges_
 # -- What it finds ---------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("regressor", [KERNEL, KNeighborsRegressor(4)], ids=str)
 def test_own_rows_of_one_curve_are_found_where_a_linear_model_sees_none(regressor):
     X, y, ids = pupils(0, n=60)

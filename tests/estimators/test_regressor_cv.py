@@ -239,6 +239,7 @@ def test_skipped_phases_have_no_parameter():
     assert neither.best_params_ == {}
 
 
+@pytest.mark.more
 def test_searches_are_cloned_pickled_compared_and_found_stable():
     model = CTFARegressorCV(cv=3, target_losses=[0.0, 1.5], feature_losses=[2.0])
     model.fit(pd.DataFrame(X), pd.DataFrame(Y))

@@ -133,6 +133,7 @@ def test_clones_are_unfitted_and_equal(model):
     np.testing.assert_array_equal(copy.fit(X, Y).predict(X), model.predict(X))
 
 
+@pytest.mark.more
 def test_two_jobs_give_the_same_as_one(model):
     expected = clone(model).fit(X, Y)
     parallel = model.set_params(n_jobs=2).fit(X, Y)

@@ -26,7 +26,7 @@ def blocks(name):
     "name",
     [
         "README.md",
-        "docs/guide.md",
+        pytest.param("docs/guide.md", marks=pytest.mark.more),
         pytest.param("docs/baselines.md", marks=pytest.mark.more),
         pytest.param("docs/plots.md", marks=pytest.mark.more),
         pytest.param("docs/labelled.md", marks=pytest.mark.more),

@@ -93,6 +93,7 @@ def test_arrays_have_the_history_of_numpy(flaw, scan, name):
             assert mine.refused.tolist() == theirs.refused.tolist()
 
 
+@pytest.mark.more
 @given(
     flaw=st.sampled_from(FLAWS),
     seed=st.integers(0, 2**20),

@@ -351,6 +351,7 @@ def test_importing_the_package_does_not_import_numba():
     assert done.stdout.strip() == "False", done.stderr
 
 
+@pytest.mark.more
 @needs_numba
 def test_kernels_compile_where_no_cache_can_be_written(tmp_path):
     code = """

@@ -210,6 +210,7 @@ def test_workers_that_are_threads_change_nothing_either(two):
     assert blas_threads() == {2}
 
 
+@pytest.mark.more
 def test_predictions_agree_to_rounding(two):
     model = FITS["shared inputs"](None)
     with threadpool_limits(1, user_api="blas"):

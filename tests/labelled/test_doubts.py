@@ -300,6 +300,7 @@ def test_fit_says_what_the_doctor_says_of_seasons(form):
     assert [note for note in detrended.notes if "calendar month" in note]
 
 
+@pytest.mark.more
 def test_the_season_of_iberia_is_that_of_its_climatology():
     iberia = real("cru_iberia", n_lags=0, indices=False)
     time = pd.to_datetime(iberia.time.astype("datetime64[ns]"))

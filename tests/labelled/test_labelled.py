@@ -167,6 +167,7 @@ def test_an_all_nan_basin_is_refused_and_can_be_left():
     assert np.isnan(found.predict(data).sel(basin="basin_06")).all()
 
 
+@pytest.mark.more
 def test_gaps_are_gaps_and_no_mask():
     data = basins(gaps=0.03).to_xarray()
     with pytest.warns(RuntimeWarning, match="predictions are NaN"):
@@ -633,6 +634,7 @@ def test_skill_is_against_the_climatology_of_the_training_rows(anomalies):
     assert f"{found.held_out.mean('ctfa'):.3f} of {of}, against" in str(found)
 
 
+@pytest.mark.more
 def test_features_that_explain_a_quarter_of_anomalies_are_not_said_to_explain_nothing():
     rng = np.random.default_rng(3)
     n_rows, n_tasks = 48, 6  # four years: twelve means of three or four rows each
@@ -890,6 +892,7 @@ def test_weights_of_tasks_are_numbers_and_found_by_their_labels(dataset):
             ctfa.labelled.fit(dataset, weights=dates, **kwargs)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("form", ["grid", "stacked", "stations"])
 def test_a_window_across_greenwich_is_drawn_in_one_piece(form):
     west = on_a_grid(masked=False)

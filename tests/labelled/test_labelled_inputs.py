@@ -465,6 +465,7 @@ def test_files_joined_by_unequal_numbers_are_refused(grid, way):
         ctfa.labelled.fit(joined, **GRID)
 
 
+@pytest.mark.more
 def test_weights_neighbours_and_polygons_are_found_in_other_numbers(grid):
     other = WAYS["0 to 360 in single precision"](grid)
     weight = grid.flow.isel(time=0, drop=True).copy(data=np.arange(1.0, 25).reshape(4, 6))
@@ -815,6 +816,7 @@ def test_cells_of_a_curvilinear_grid_lie_where_they_are_said_to(grid):
         ctfa.labelled.fit(wrf.flow, features=[wrf.heat, turned.rain], **QUICK)
 
 
+@pytest.mark.more
 def test_weights_may_be_of_latitudes_alone_and_have_other_names(grid):
     by_latitude = np.cos(np.deg2rad(grid.lat)) ** 2
     whole = by_latitude.broadcast_like(grid.flow.isel(time=0, drop=True))

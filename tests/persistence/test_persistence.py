@@ -186,6 +186,7 @@ def test_a_model_with_confounds_comes_back(tmp_path):
         pd.testing.assert_frame_equal(loaded.merges_, model.merges_)
 
 
+@pytest.mark.more
 def test_ids_of_tasks_may_be_numbers_or_tuples(tmp_path):
     for ids in ([1, 2, 3], [("a", 1), ("a", 2), ("b", 1)]):
         tasks = np.empty(120, dtype=object)

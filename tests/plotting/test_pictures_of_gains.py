@@ -153,6 +153,7 @@ def test_gains_of_labelled_data_are_those_of_held_out_rows(standardise, ax):
     np.testing.assert_allclose(drawn, expected)
 
 
+@pytest.mark.more
 def test_held_out_gains_have_the_predicted_ones_beside_them(ax):
     pytest.importorskip("pandas")
     frame = MODEL.compare(*data(14))

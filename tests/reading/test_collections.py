@@ -469,6 +469,7 @@ def test_a_constant_target_and_too_few_rows_are_told_as_in_memory():
     np.testing.assert_allclose(found.predict(few[0]), expected.predict(few[0]))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("n_rows", [10, 20, 22, 24])
 @pytest.mark.parametrize("head", HEADS)
 def test_few_rows_are_judged_by_ridge_regression_without_a_word(n_rows, head):

@@ -122,6 +122,7 @@ def test_confounds_are_taken_off_rows_that_stand_in(aggregate, weighted):
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "features",
     [

@@ -373,6 +373,7 @@ def test_no_fit_is_gone_on_with_whatever_the_container(library):
     refused_after_fit(CTFARegressor().fit(X, Y), *data)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("model", "known"),
     [

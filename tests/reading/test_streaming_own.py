@@ -46,6 +46,7 @@ def test_any_pieces_decide_as_all_rows_do(cuts, aggregate, at_once):
     assert_alike(expected, model, X)
 
 
+@pytest.mark.more
 @given(cuttings, st.sampled_from(["mean", "pool", "auto"]), st.sampled_from(["mean", "levels"]))
 @settings(max_examples=examples(12), deadline=None)
 def test_folds_are_blocks_of_the_pieces(cuts, aggregate, head):

@@ -53,6 +53,7 @@ def test_any_pieces_decide_as_all_rows_do(cuts, weighted, head, features):
     assert_alike(expected, model, X, TASKS)
 
 
+@pytest.mark.more
 @given(cuttings)
 @settings(max_examples=examples(8), deadline=None)
 def test_pieces_one_by_one_and_all_at_once_are_the_same(cuts):
@@ -64,6 +65,7 @@ def test_pieces_one_by_one_and_all_at_once_are_the_same(cuts):
     assert_alike(PooledCTFARegressor(targets=FIXED).fit(X, Y, TASKS), model, X, TASKS)
 
 
+@pytest.mark.more
 def test_pieces_are_dealt_as_chunks_are():
     da = pytest.importorskip("dask.array")
     lazy = [da.from_array(table, chunks=90) for table in (X, Y, TASKS)]
@@ -107,6 +109,7 @@ def test_ids_of_several_kinds_stay_apart():
     np.testing.assert_allclose(model.predict(X, ids), expected.predict(X, ids), rtol=1e-8)
 
 
+@pytest.mark.more
 def test_ids_may_be_a_column():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("uvw")).assign(school=TASKS)

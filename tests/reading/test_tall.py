@@ -44,6 +44,7 @@ def rows_used(monkeypatch):
     return seen
 
 
+@pytest.mark.more
 @given(
     st.integers(0, 30),
     st.booleans(),

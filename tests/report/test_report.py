@@ -180,6 +180,7 @@ def test_standard_errors_are_those_of_least_squares():
     np.testing.assert_allclose(page["features"]["standard_error"][0], expected)
 
 
+@pytest.mark.more
 def test_standard_errors_of_the_default_are_those_of_coefficients_drawn_about_zero():
     model = CTFARegressor(features="passthrough").fit(X, Y)
     page = collect(model, data=(X, Y))
@@ -196,6 +197,7 @@ def test_standard_errors_of_the_default_are_those_of_coefficients_drawn_about_ze
         np.testing.assert_allclose(page["features"]["standard_error"][group], expected)
 
 
+@pytest.mark.more
 def test_copies_of_a_basin_do_not_make_its_coefficients_more_certain():
     twin = np.tile(BASINS.data[:, BASINS.layout[0]], 2)
     target = BASINS.target[:, [0, 0]]
@@ -234,6 +236,7 @@ def test_stability_is_the_mean_share_with_the_others_of_the_group():
 # Words.
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("ours", "said"),
     [(0.5, "50 % lower"), (1.2, "20 % higher"), (1.0, "is that of one model per basin")],
