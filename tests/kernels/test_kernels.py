@@ -366,3 +366,11 @@ print(compiled(lambda x: x + 1)(1))
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment
     )
     assert done.stdout.strip() == "2", done.stderr
+
+
+def test_an_interrupt_in_compiled_code_is_an_interrupt():
+    pressed = SystemError("a kernel returned a result with an exception set")
+    pressed.__cause__ = KeyboardInterrupt()
+    assert backend.interrupted(pressed) is pressed.__cause__
+    fault = SystemError("a fault")
+    assert backend.interrupted(fault) is fault

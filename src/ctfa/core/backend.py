@@ -34,6 +34,12 @@ VARIABLE = "CTFA_BACKEND"
 Edges: TypeAlias = tuple[IntArray, IntArray, FloatArray]
 
 
+def interrupted(error: SystemError) -> BaseException:
+    """The Ctrl-C that came while compiled code ran, which Python takes for a fault of that code."""
+    cause = error.__cause__
+    return cause if isinstance(cause, KeyboardInterrupt) else error
+
+
 class Questions:
     """What pairs of blocks cost, and merges: by the space itself, unless a kernel takes over."""
 

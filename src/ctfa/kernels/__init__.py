@@ -21,7 +21,7 @@ import threading
 from functools import cache, partial
 from typing import Any
 
-from ctfa.core.backend import BACKENDS, Backend, Questions, named
+from ctfa.core.backend import BACKENDS, Backend, Questions, interrupted, named
 from ctfa.core.criteria import Loss, criterion_of
 from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.paired import PairedSpace
@@ -112,7 +112,10 @@ def _run(
             return None
     kernel = kernel_of(module)
     if not isinstance(kernel, ImportError):
-        return getattr(kernel, what)(space, *given, **options)
+        try:
+            return getattr(kernel, what)(space, *given, **options)
+        except SystemError as error:
+            raise interrupted(error) from None
     # An installed numba may be too old for the numpy beside it; asked for by name, it is an error.
     if where_it_pays:
         return None

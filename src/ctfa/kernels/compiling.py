@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 import numba
 import numpy as np
 
-from ctfa.core.backend import Questions
+from ctfa.core.backend import Questions, interrupted
 from ctfa.core.criteria import Loss, criterion_of
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray, IntArray
@@ -77,7 +77,10 @@ class CompiledQuestions(Questions):
         """Loss of merging a block with each of the others, or pair by pair."""
         others = others.astype(np.int64, copy=False)
         blocks = np.full(others.size, block, dtype=np.int64)
-        losses, n_doubtful = self._losses(*self.state, blocks, others)
+        try:
+            losses, n_doubtful = self._losses(*self.state, blocks, others)
+        except SystemError as error:
+            raise interrupted(error) from None
         if n_doubtful:
             doubtful = np.isnan(losses)
             losses[doubtful] = self.of_the_space(blocks[doubtful], others[doubtful])
@@ -85,7 +88,11 @@ class CompiledQuestions(Questions):
 
     def merge(self, block: int, other: int) -> None:
         """Merge in the space."""
-        if self._join(*self.state, block, other):
+        try:
+            joined = self._join(*self.state, block, other)
+        except SystemError as error:
+            raise interrupted(error) from None
+        if joined:
             self.space.merged(block, other)
         else:
             self.space.merge(block, other)
