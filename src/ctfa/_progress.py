@@ -45,6 +45,11 @@ def progress(
     every : float or None, default=None
         Least number of seconds between two reports; by default 0.1, and 10 for a file.
 
+    Returns
+    -------
+    context manager
+        For a ``with`` block that holds the fits.
+
     Examples
     --------
     >>> import ctfa

@@ -42,7 +42,20 @@ def check_space(
     seed : int, default=0
         Which merges are tried.
     rtol : float, default=1e-7
-        Tolerance, relative to the largest sum of squares in sight.
+        Tolerance, relative to the largest sum of squares that is compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa.core.design import Design
+    >>> from ctfa.core.spaces.targets import TargetSpace
+    >>> from ctfa.testing import check_space
+    >>> rng = np.random.default_rng(0)
+    >>> design, Y = Design.of(rng.normal(size=(50, 3)), None), rng.normal(size=(50, 5))
+    >>> def build(groups):
+    ...     means = np.column_stack([Y[:, group].mean(axis=1) for group in groups])
+    ...     return TargetSpace.of(design, design.centre(means), [len(group) for group in groups])
+    >>> check_space(build, 5)
     """
     rng = np.random.default_rng(seed)
     singletons = [[i] for i in range(n_variables)]

@@ -49,13 +49,36 @@ class BlockedKFold(BaseCrossValidator):  # type: ignore[misc]
         self.gap = gap
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of blocks."""
+        """Number of blocks.
+
+        Parameters
+        ----------
+        X, y, groups : object, default=None
+            Ignored, as in scikit-learn's splitters.
+
+        Returns
+        -------
+        int
+        """
         return int(self.n_splits)
 
     def split(
         self, X: Any, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[IntArray, IntArray]]:
-        """Training and test rows of each block."""
+        """Training and test rows of each block.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Only its number of rows is used.
+        y, groups : object, default=None
+            Ignored, as in scikit-learn's splitters.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Positions of rows: those of the block, and all others less the gaps beside it.
+        """
         for name, least in (("n_splits", 2), ("gap", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:

@@ -32,7 +32,20 @@ class Stopped(Exception):
 
 
 class SearchStopped(UserWarning):
-    """A search was stopped before its end; the fit went on with what it had found."""
+    """Warns that a search was stopped before its end; the fit continued with what it had found.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from ctfa import CTFARegressor, SearchStopped, progress
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> X, Y = make_paper_synthetic(n_samples=100, n_features=5, n_targets=6, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught, progress(lambda now: False, every=0):
+    ...     warnings.simplefilter("always")
+    ...     model = CTFARegressor().fit(X, Y)
+    >>> any(issubclass(one.category, SearchStopped) for one in caught)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -48,8 +61,15 @@ class ScanProgress:
     seconds : float
         Time since the search began.
     done : float
-        Share of the whole work, from zero to one, that is done by now: of one fit, or of a command
-        with its fits on held-out rows. By the number of searches, not by time; it never falls.
+        Share of the whole work, from 0 to 1, that is done so far: of one fit, or of a command
+        with its fits on held-out rows. Counted in searches, not in time; it never decreases.
+
+    Examples
+    --------
+    >>> from ctfa import ScanProgress
+    >>> now = ScanProgress("scan", 20, 15, 5, n_comparisons=120, seconds=0.5, done=0.25)
+    >>> f"{now.done:.0%}: {now.n_groups} groups of {now.n_variables}"
+    '25%: 15 groups of 20'
     """
 
     stage: str

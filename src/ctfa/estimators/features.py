@@ -164,7 +164,7 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         -----
         ``cv`` is a number of folds or None. Each piece is divided into as many blocks: fold ``i``
         is the ``i``-th block of all pieces; see ``CTFARegressor.partial_fit``. A model made by
-        ``fit`` keeps no sums and cannot be gone on with.
+        ``fit`` keeps no sums, so ``partial_fit`` cannot add to it.
 
         Examples
         --------
@@ -182,20 +182,53 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
 
     @answers_lazily
     def transform(self, X: Any) -> FloatArray:
-        """Mean of each group of columns: ``(n, D) -> (n, n_groups)``."""
+        """Mean of each group of columns.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The features of ``fit``, in the same order.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_groups)
+            In the units of the features; not computed for Dask's collections.
+        """
         check_is_fitted(self)
         return np.asarray(self.partition_.mean(check.read_inputs(self, X, reset=False)))
 
     @answers_lazily
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Give each feature its group's mean: ``(n, n_groups) -> (n, D)``."""
+        """Give each feature the mean of its group.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_groups)
+            Means of the groups, as ``transform`` gives them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            One column per feature of ``fit``.
+        """
         check_is_fitted(self)
         means = check.read_targets(X, what="X").values
         check.require_width(means, self.n_groups_, "X", "groups")
         return np.asarray(self.partition_.spread(means))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names such as ``mean(temp_jan, temp_feb)``; a feature by itself keeps its own."""
+        """Names of the groups, such as ``mean(temp_jan, temp_feb)``.
+
+        Parameters
+        ----------
+        input_features : array of str of shape (n_features,), default=None
+            Names of the features; None takes those of ``fit``, or ``x0``, ``x1``, ...
+
+        Returns
+        -------
+        ndarray of str of shape (n_groups,)
+            A feature by itself keeps its name.
+        """
         check_is_fitted(self)
         names = check.read_feature_names(self, input_features)
         return np.array(group_names(self.partition_, names), dtype=object)
@@ -332,7 +365,18 @@ def feature_path(
     Returns
     -------
     list of PathPoint
-        One for each value, in the order given.
+        One for each value, in the order given, with ``partition`` and ``loss_interval``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import feature_path
+    >>> rng = np.random.default_rng(0)
+    >>> common = rng.normal(size=(80, 1))
+    >>> X = np.hstack([common + 0.3 * rng.normal(size=(80, 3)), rng.normal(size=(80, 1))])
+    >>> y = X.sum(axis=1) + rng.normal(size=80)
+    >>> [point.partition.n_groups for point in feature_path(X, y, [-np.inf, 4.0])]
+    [4, 2]
     """
     check.require_no_limit(options)
     aggregator = FeatureAggregator(**options)

@@ -125,7 +125,18 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         self.n_jobs = n_jobs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
+        """Get parameters; ``deep`` lists those of the estimators that None stands for, too.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether parameters of nested estimators are listed, as ``targets__max_loss``.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
             for name, kind in self._defaults.items():
@@ -135,7 +146,17 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
+        """Set parameters; ``targets__max_loss`` works on the default aggregator too.
+
+        Parameters
+        ----------
+        **params
+            Values by name; ``targets__max_loss`` is the ``max_loss`` of ``targets``.
+
+        Returns
+        -------
+        self
+        """
         for name in ("regressor", "targets", "features"):
             nested = [one for one in params if one.startswith(f"{name}__")]
             held = params.get(name, getattr(self, name))
@@ -397,10 +418,21 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
 
     @answers_lazily
     def predict(self, X: Any, *, confounds: Any = None) -> Any:
-        """Predict every target, in the kind of container the targets of fit came in.
+        """Predict every target.
 
-        ``confounds`` holds the columns of ``fit`` for these rows, where it had any. Where targets
-        have inputs of their own, NaN, with a warning, where one that is needed is missing.
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The features of ``fit``, in the same order.
+        confounds : array of shape (n_samples, n_columns), default=None
+            The confounds of these rows; needed where ``fit`` was given confounds.
+
+        Returns
+        -------
+        array or data frame of shape (n_samples, n_targets), or (n_samples,)
+            In the units of the targets, and in the kind of container that the targets of ``fit``
+            came in; a vector if they were one. Not computed for Dask's collections. Where targets
+            have inputs of their own and one that is needed is missing, NaN, with a warning.
         """
         values = self._predict_values(X, confounds)
         check.warn_if_unpredictable(values, names_of(self.targets_))
@@ -504,18 +536,49 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         raise NotImplementedError
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, confounds: Any = None) -> float:
-        """Mean over the targets of the R2 of each; over those observed in two rows or more."""
+        """Mean R2 of the targets that are observed in two rows or more.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            As in ``predict``.
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+            True values; NaN is a missing value.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights of the rows.
+        confounds : array of shape (n_samples, n_columns), default=None
+            As in ``predict``.
+
+        Returns
+        -------
+        float
+            At most 1; every target counts the same.
+        """
         scores = self.score_per_target(X, y, sample_weight, confounds=confounds)
         return float(np.nanmean(scores))
 
     def score_per_target(
         self, X: Any, y: Any, sample_weight: Any = None, *, confounds: Any = None
     ) -> FloatArray:
-        """R2 of each target, in the order of the columns of ``y``.
+        """R2 of each target.
 
-        On the rows where it is observed (and, where inputs may be missing, can be predicted); NaN
-        for a target with fewer than two of them. ``confounds`` as in ``predict``; what it explains
-        counts.
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            As in ``predict``.
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+            True values; NaN is a missing value.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights of the rows.
+        confounds : array of shape (n_samples, n_columns), default=None
+            As in ``predict``; what they explain counts.
+
+        Returns
+        -------
+        ndarray of shape (n_targets,)
+            In the order of the columns of ``y``, each on the rows where the target is observed
+            (and, where inputs may be missing, can be predicted); NaN for a target with fewer than
+            two such rows.
         """
         if is_collection(X, y, sample_weight, confounds):
             same = partial(require_same_targets, self.targets_)
@@ -584,13 +647,25 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         return importance(self.__ctfa_view__(), inputs, losses, n_repeats, random_state)
 
     def reduce(self, X: Any, y: Any, *, confounds: Any = None) -> list[ReducedTask]:
-        """Return what the paper's algorithm does: for each group its mean target and its features.
+        """Return what the paper's algorithm returns: each group's mean target and its features.
 
-        In raw units, row by row the mean of the members observed there, targets that joined with a
-        minus turned round; features as Phase II averages them, of targets with inputs of their own
-        the means of these. A data frame gives series and frames named after the members of each
-        mean. With the ``confounds`` of these rows, where fit had one, the means are of what is left
-        of it.
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The features of ``fit``, in the same order.
+        y : array or data frame of shape (n_samples, n_targets)
+            The targets of ``fit``, in the same order; NaN is a missing value.
+        confounds : array of shape (n_samples, n_columns), default=None
+            The confounds of these rows; the means are then of what they leave of the data.
+
+        Returns
+        -------
+        list of ReducedTask
+            One per group. ``target`` of shape (n_samples,) is, row by row, the mean of the members
+            observed there, in raw units; targets that joined with a minus sign are negated.
+            ``features`` of shape (n_samples, d) are as Phase II averages them; where targets have
+            inputs of their own, the means of these. Data frames give series and frames named
+            after the members of each mean.
         """
         known = X, y, None, confounds
         X, y, _, confounds = self._gathered(known, "reduce", "Reduce fewer rows at a time")
@@ -621,8 +696,17 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     def why(self, target: Any) -> Explanation:
         """Say why a target is in its group: print the answer.
 
-        A target is given by name, or by position where that is not a name: columns that are called
-        by numbers, such as years, are names.
+        Parameters
+        ----------
+        target : str or int
+            Its name, or its position where that is not a name: columns that are called by numbers,
+            such as years, are names.
+
+        Returns
+        -------
+        Explanation
+            Printed, a few sentences: who is in the group, what each merge cost and could have
+            cost, what the target gains, and which group it refused last.
         """
         check_is_fitted(self)
         position = check.read_target(target, names_of(self.targets_), labels_of(self.targets_))

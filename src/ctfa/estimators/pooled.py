@@ -458,7 +458,24 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return calibration.bounds(predicted, coverage, inputs, target=index)[end]
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
-        """R2 over all rows."""
+        """R2 over all rows.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            As in ``predict``.
+        y : array of shape (n_samples,)
+            True values.
+        tasks : array of shape (n_samples,) or a column of X, default=None
+            As in ``predict``.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
         if is_lazy(X, y, tasks, sample_weight):
             features, ids = self._apart(X, tasks)
             predict = self._predictor(features, ids)
@@ -515,7 +532,19 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return importance(view, inputs, losses, n_repeats, random_state, of_row)
 
     def why(self, task: Any) -> Explanation:
-        """Say why a task is in its group: print the answer."""
+        """Say why a task is in its group: print the answer.
+
+        Parameters
+        ----------
+        task : object
+            Its id, as in ``tasks`` of ``fit``.
+
+        Returns
+        -------
+        Explanation
+            Printed, a few sentences: who is in the group, what each merge cost and could have
+            cost, what the task gains, and which group it refused last.
+        """
         check_is_fitted(self)
         position = check.read_task(task, self._ids)
         members = self.partition_.groups[int(self.labels_[position])]

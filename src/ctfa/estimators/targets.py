@@ -284,10 +284,20 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
 
     @answers_lazily
     def transform(self, Y: Any, *, confounds: Any = None) -> Any:
-        """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``.
+        """Mean target of each group.
 
-        Of the observed members where some are missing; NaN where all are. ``confounds`` holds the
-        columns of ``fit`` for these rows, where it had any.
+        Parameters
+        ----------
+        Y : array or data frame of shape (n_samples, n_targets)
+            The targets of ``fit``, in the same order; NaN is a missing value.
+        confounds : array of shape (n_samples, n_columns), default=None
+            The confounds of these rows; needed where ``fit`` was given confounds.
+
+        Returns
+        -------
+        array or data frame of shape (n_samples, n_groups)
+            In the units of ``scale``: the mean of the members that are observed in each row, NaN
+            where none is.
         """
         check_is_fitted(self)
         targets = read_again(self, Y, what="Y")
@@ -297,7 +307,20 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
 
     @answers_lazily
     def inverse_transform(self, Z: Any, *, confounds: Any = None) -> Any:
-        """Give each target its group's column, in its own units: ``(n, n_groups) -> (n, L)``."""
+        """Give each target the column of its group, in the target's own units.
+
+        Parameters
+        ----------
+        Z : array or data frame of shape (n_samples, n_groups)
+            Means of the groups, or predictions of them, in the units of ``scale``.
+        confounds : array of shape (n_samples, n_columns), default=None
+            As in ``transform``.
+
+        Returns
+        -------
+        array or data frame of shape (n_samples, n_targets)
+            One column per target of ``fit``.
+        """
         check_is_fitted(self)
         groups = check.read_targets(Z, what="Z")
         check.require_width(groups.values, self.n_groups_, "Z", "groups")
@@ -307,7 +330,14 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         return check.as_frame(groups.library, values, self._labels, Z)
 
     def get_group_names_out(self) -> list[str]:
-        """Names of the groups, such as ``mean(basin_1, -basin_7)`` where one was turned round."""
+        """Names of the groups, such as ``mean(basin_1, -basin_7)``.
+
+        Returns
+        -------
+        list of str
+            One per group; a minus marks a target that joined with its sign flipped, and a target
+            by itself keeps its name.
+        """
         check_is_fitted(self)
         signed = zip(self._names, self.signs_, strict=True)
         names = [f"-{name}" if sign < 0.0 else name for name, sign in signed]

@@ -610,8 +610,8 @@ def feature_gain(
     before, after = _number("n_full", n_full), _number("n_reduced", n_reduced)
     if np.any(after > before):
         raise ValueError(
-            f"n_reduced is {after} and n_full {before}: aggregating cannot leave more features than "
-            f"there were. Give the number before as n_full, the number after as n_reduced."
+            f"n_reduced is {after} and n_full {before}: aggregating cannot leave more features "
+            f"than there were. Give the number before as n_full, the number after as n_reduced."
         )
     variance_full = model_variance(noise_variance, n_samples, before, design=design)
     variance_reduced = model_variance(noise_variance, n_samples, after, design=design)
