@@ -58,7 +58,25 @@ NEIGHBOURHOOD = 250
 
 
 class Neighbours:
-    """A graph whose vertices merge as blocks do: no edge, no merge; components never join."""
+    """A graph whose vertices merge as blocks do: no edge, no merge; components never join.
+
+    Parameters
+    ----------
+    graph : sparse array of shape (n_variables, n_variables)
+        Symmetric; the diagonal is ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from ctfa.core.graph import Neighbours
+    >>> path = Neighbours(sparse.csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])))
+    >>> path.of(0)
+    array([1])
+    >>> path.merge(0, 1)
+    >>> path.of(0)
+    array([2])
+    """
 
     def __init__(self, graph: sparse.csr_array) -> None:
         self._of: list[set[int]] = [

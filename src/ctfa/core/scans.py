@@ -44,7 +44,14 @@ Search: TypeAlias = Callable[[Judge, IntArray, Neighbours | None], MergeHistory]
 
 @dataclass(frozen=True)
 class Scan:
-    """A way through the candidates, and what is known of it."""
+    """An order in which candidates are asked, and its properties.
+
+    Examples
+    --------
+    >>> from ctfa.core.scans import SCANS
+    >>> sorted(name for name, scan in SCANS.items() if scan.nested)
+    ['best-first']
+    """
 
     name: str
     search: Search
