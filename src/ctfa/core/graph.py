@@ -1,4 +1,4 @@
-"""Who comes first, and who may merge with whom."""
+"""The order of variables, and which may merge."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ ORDERS: dict[str, Order] = {"given": given, "random": random, "correlation": cor
 
 
 def some_vertices(count: int, most: int, graph: sparse.csr_array | None) -> IntArray:
-    """At most so many of all vertices, evenly; with a graph whole neighbourhoods.
+    """At most this many of all vertices, evenly; with a graph, whole neighbourhoods.
 
-    Vertices far apart in a graph would have nobody to merge with. Neighbourhoods grow breadth first
-    from vertices evenly among all.
+    Vertices far apart in a graph would have no partner to merge with. Neighbourhoods grow breadth
+    first from vertices evenly among all.
     """
     if count <= most:
         return np.arange(count)
@@ -155,12 +155,13 @@ class Wishes:
 NO_WISHES = Wishes()
 
 
-#: Tries after which those held apart are taken to fit, and vertices beyond which nobody tries.
+#: Tries after which vertices held apart are taken to fit, and number of vertices beyond which
+#: nothing is tried.
 MOST_TRIES, MOST_HELD = 20_000, 500
 
 
 def fit_into(apart: dict[int, set[int]], n_groups: int) -> bool:
-    """Whether vertices fit into so many groups without two of one group being held apart."""
+    """Whether vertices fit into this many groups, no two of a group being held apart."""
     order = sorted(apart, key=lambda one: -len(apart[one]))
     if not order or n_groups > len(apart[order[0]]) or len(order) > MOST_HELD:
         return True
@@ -173,7 +174,7 @@ def fit_into(apart: dict[int, set[int]], n_groups: int) -> bool:
         if at == len(order) or tries > MOST_TRIES:
             return True
         taken = {group[one] for one in apart[order[at]] if one in group}
-        # A group that nobody is in yet is as good as any other.
+        # An empty group is as good as any other.
         opened = max(group.values(), default=-1) + 1
         for number in range(min(opened + 1, n_groups)):
             if number not in taken:
@@ -240,7 +241,7 @@ class Separation:
         return fit_into(merged | {block: both}, most)
 
     def merge(self, block: int, other: int) -> None:
-        """Take note of a merge."""
+        """Record a merge."""
         self.gone[other] = True
         self._sizes[block] += self._sizes[other]
         held = self._apart.pop(other, set())

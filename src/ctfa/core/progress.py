@@ -1,13 +1,13 @@
-"""What a long search says of itself while it runs, and how it is asked to stop.
+"""Progress of a long search, and how it is asked to stop.
 
-Nobody listens by default, and then a tick costs one look at a variable. ``reporting_to`` names a
+By default nothing listens, and a tick costs one look at a variable. ``reporting_to`` names a
 listener for a block of code in the current thread; ``ctfa.progress`` is its public face, with a bar
 and with Ctrl-C.
 
-A *search* is what is stopped as a whole: one scan, or one fold with all its scans. Who runs it says
-``tick`` now and then and leaves off when the answer is no; what was merged until then stands.
-A *part* is a share of the work, named ahead by those who know what follows, so that a bar has one
-total from the start and never goes back.
+A *search* is what is stopped as a whole: one scan, or one fold with all its scans. It calls
+``tick`` now and then and stops when the answer is no; what was merged until then stays.
+A *part* is a share of the work, named ahead, so that a progress bar has one total from the start
+and never goes back.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ class ScanProgress:
 
 
 class Counts(NamedTuple):
-    """What a tick is told by a search without a ledger."""
+    """Counts for a tick of a search without a ledger."""
 
     n_variables: int
     n_merges: int
     n_comparisons: int
 
 
-#: Gets a record, and answers False to stop the search.
+#: Gets a record, and returns False to stop the search.
 Listener = Callable[[ScanProgress], object]
 
 
@@ -109,7 +109,7 @@ class Reporter:
         self.listener, self.every = listener, every
         self.search: Search | None = None
         self.done = 0.0
-        self.reach: float | None = None  # of the part under way; None where nobody told a total
+        self.reach: float | None = None  # end of the current part; None where no total is known
         self.stages: tuple[str, ...] = ()
         self._told = -float("inf")
         self.asked_to_stop = False
@@ -164,7 +164,7 @@ class Reporter:
             now - search.began,
             self._shown,
         )
-        # Exactly False: a listener that returns nothing, print say, does not mean to stop.
+        # Exactly False: a listener that returns None, like print, does not ask to stop.
         search.stopped = self.listener(record) is False
         return not search.stopped
 
@@ -184,7 +184,7 @@ def reporting_to(listener: Listener, *, every: float = 0.1) -> Iterator[Reporter
 
 
 def is_reported() -> bool:
-    """Whether anybody listens; where not, a scan need not be cut into slices."""
+    """Whether a listener is set; without one a scan need not be cut into slices."""
     return _reporter.get() is not None
 
 

@@ -386,7 +386,7 @@ class RowSubsets:
         mask = kept.astype(float)
         gram = (mask @ self._products)[:, self._place]
         gram += RIDGE * np.eye(gram.shape[1])
-        # Inverted, because it is used twice and its norm is what tells whom to trust.
+        # Inverted, because it is used twice and its norm tells which subsets to trust.
         inverse = np.linalg.inv(gram)
         trusted = np.einsum("kij,kij->k", inverse, inverse) < LARGEST_INVERSE**2
         weight = mask * self.row_scale**2

@@ -322,7 +322,7 @@ class AveragedFit(OwnFits):
         series, counts = self.series, None
         sizes = series.task_weights
         if sizes is not None and not series.is_complete:
-            # Means are over counts of one or more where anybody is observed.
+            # Means are over counts of one or more where any member is observed.
             counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
         ridge = self.rule.solver == "ridge"
         reading = Penalised() if ridge else LeastSquares(self.rule.criterion.counts_columns)
