@@ -118,8 +118,8 @@ class Known(NamedTuple):
             return blocks
         for columns in self.layout.T:
             at = columns[columns >= 0]
-            everybody = standard(inputs[:, at], first + at)
-            away = np.abs(everybody).mean(axis=1) - NORMAL if at.size else np.zeros(len(inputs))
+            standardised = standard(inputs[:, at], first + at)
+            away = np.abs(standardised).mean(axis=1) - NORMAL if at.size else np.zeros(len(inputs))
             blocks[1] += [far(of_slot(columns)), of_row(away)]
             blocks[2].append(of_slot(columns))
         return blocks

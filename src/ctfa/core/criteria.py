@@ -1,4 +1,4 @@
-"""What a merge costs. Every criterion returns a loss; a merge is made when ``loss <= max_loss``.
+"""What a merge costs. A criterion returns a loss; a merge is made when ``loss <= max_loss``.
 
 Criteria see fits, never data, and answer for one candidate or for many at once. Everything else
 about a criterion stands beside its loss in a ``Criterion``: a new one is one such object in

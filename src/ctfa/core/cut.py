@@ -9,7 +9,7 @@ import numpy as np
 from ctfa.core.spaces.targets import ROUNDING
 from ctfa.core.types import BoolArray, FloatArray
 
-#: Limits tried: from no merge at all to one group, close together around break-even.
+#: Limits tried: from no merge to one group, close together around break-even.
 GRID = np.array(
     [-np.inf, 0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 10, 30, np.inf], dtype=float
 )
@@ -48,7 +48,7 @@ class CutCurve:
         """Choose the limit of fewest groups that are within one paired standard error of the best.
 
         Or whose error is at most that of the best and a share of it, ``tolerance``. Of limits that
-        leave as many, the one nearest to where theory puts it. With errors of the model one reads
+        leave as many, the one nearest to the theoretical limit. With errors of the model one reads
         this is the coarsest map that held-out rows cannot tell from the best; a limit of smaller
         groups gives a finer map without evidence for it.
         """

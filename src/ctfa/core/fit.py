@@ -1,4 +1,4 @@
-"""What a criterion is told about a possible merge."""
+"""What a criterion knows of a possible merge."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Fit(NamedTuple):
 
 
 class Evidence:
-    """Two blocks as they stand, the one that would replace them, and what tells them apart.
+    """Two blocks, the one that would replace them, and the regression of their difference.
 
     ``before`` holds the fit of each block's mean (targets), or the one model that contains both
     (features, where a merge changes the model itself). ``difference`` is the regression that a

@@ -88,7 +88,7 @@ class Neighbours:
 
     @property
     def n_edges(self) -> int:
-        """Number of pairs of neighbours as they stand."""
+        """Number of pairs of neighbours."""
         return sum(map(len, self._of)) // 2
 
     def of(self, block: int) -> IntArray:
@@ -96,7 +96,7 @@ class Neighbours:
         return np.array(sorted(self._of[block]), dtype=np.intp)
 
     def edges(self) -> tuple[IntArray, IntArray]:
-        """All pairs of neighbours as they stand, ``first < second``, ascending."""
+        """All pairs of neighbours, ``first < second``, ascending."""
         count = [len(near) for near in self._of]
         first = np.repeat(np.arange(len(count)), count)
         second = np.fromiter(chain.from_iterable(self._of), dtype=np.intp, count=first.size)
@@ -105,7 +105,7 @@ class Neighbours:
         return first[order], second[order]
 
     def merge(self, block: int, other: int) -> None:
-        """Hand the neighbours of ``other`` to ``block``."""
+        """Give the neighbours of ``other`` to ``block``."""
         moved = self._of[other]
         for neighbour in moved:
             self._of[neighbour].discard(other)
@@ -117,7 +117,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is asked of groups besides their losses."""
+    """Wishes for groups besides their losses."""
 
     n_groups: int | None = None
     #: Error above the best that is accepted, as a share; None is one standard error.
@@ -128,7 +128,7 @@ class Wishes:
 
     @property
     def shape_groups(self) -> bool:
-        """Whether the path itself is another one, and not only where it is cut."""
+        """Whether wishes change the path itself, not only where it is cut."""
         return self.min_size > 1 or bool(self.together or self.apart)
 
     @property

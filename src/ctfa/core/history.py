@@ -1,4 +1,4 @@
-"""Every merge that was made, the nearest that was refused, and what follows from them."""
+"""All merges made, the nearest refusals, and what follows from them."""
 
 from __future__ import annotations
 

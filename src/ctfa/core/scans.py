@@ -394,8 +394,8 @@ def _take_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     """Ask every pair again after every merge, because every answer has changed."""
     ledger, alive = judge.ledger, np.flatnonzero(judge.left)
     while True:
-        nobody = alive[:0]
-        rows = [(nobody, nobody, np.empty(0))]
+        no_blocks = alive[:0]
+        rows = [(no_blocks, no_blocks, np.empty(0))]
         for block in alive.tolist():
             others = alive if neighbours is None else neighbours.of(block)
             others = others[others > block]

@@ -352,8 +352,8 @@ def own_evidence(
 def _merges(
     rule: Rule, series: Series, history: MergeHistory, aggregate: str
 ) -> list[MergeSummary]:
-    nobody = np.empty(0, dtype=np.intp), np.empty(0)
-    each: Iterable[tuple[IntArray, FloatArray]] = [nobody] * len(history)
+    no_members = np.empty(0, dtype=np.intp), np.empty(0)
+    each: Iterable[tuple[IntArray, FloatArray]] = [no_members] * len(history)
     if series.n_tasks <= MEMBER_BY_MEMBER:
         each = gains_along(fit_own(rule, series, aggregate), history)
     if rule.solver != "ridge":

@@ -515,9 +515,9 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if not isinstance(targets, str):
             scale, judge = self.targets_.scale, self.targets_.regressor
             # A graph without edges: without a graph every pair would be asked, and refused.
-            nobody = sparse.csr_array((len(self.layout_), len(self.layout_)))
+            no_edges = sparse.csr_array((len(self.layout_), len(self.layout_)))
             targets = TargetAggregator(
-                max_loss=-np.inf, scale=scale, regressor=judge, connectivity=nobody
+                max_loss=-np.inf, scale=scale, regressor=judge, connectivity=no_edges
             )
         return type(self)(
             self.layout_, self.regressor, targets=targets, aggregate="mean", head="mean"

@@ -75,8 +75,8 @@ def units_of_rows(rows: TaskRows, train: IntArray) -> Units:
     index, target = rows.index[train], rows.target[train]
     weight = np.ones(train.size) if rows.weights is None else rows.weights[train]
     levels = mean_by(index, target, weight, rows.n_tasks)
-    everybody = float(weight @ target) / max(float(weight.sum()), TINY)
-    levels = np.where(np.bincount(index, weight, rows.n_tasks) > 0.0, levels, everybody)
+    overall = float(weight @ target) / max(float(weight.sum()), TINY)
+    levels = np.where(np.bincount(index, weight, rows.n_tasks) > 0.0, levels, overall)
     return Units(rows.inputs, levels[rows.index], np.ones(rows.n_tasks))
 
 

@@ -789,8 +789,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         parts = []
         for number, (who, features) in enumerate(groups):
             if number == self.n_groups_:  # one group of all tasks
-                everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
-                target = alone.target + stacked(told, everybody)[rows.index]
+                all_together = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
+                target = alone.target + stacked(told, all_together)[rows.index]
                 together = replace(alone, target=target)
             part = together.of_tasks(who)
             parts.append(replace(part, inputs=reduced(features, part.inputs)))

@@ -592,8 +592,8 @@ class CTFARegressor(TargetsRegressor):
     def _judge(self, template: TargetAggregator | None, targets: check.Targets) -> Any:
         """What judges merges where Phase I does not say; None for the linear reading.
 
-        Criteria of least squares are judged by it, whoever serves. So are targets with gaps where
-        the regressor is a penalised linear one.
+        Criteria of least squares are judged by it, whatever the regressor. So are targets with gaps
+        where the regressor is a penalised linear one.
         """
         judge = self._usual_judge(template)
         is_penalised = check.judges(judge) and check.read_judge(judge) is not None

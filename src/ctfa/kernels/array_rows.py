@@ -339,11 +339,11 @@ def answers(device: Device, shape: Shape, table: Any, places: Any) -> tuple[Any,
     rows = xp.reshape(mine[: ends[0], :], (shape.length, n_rows * n_asked))
     halves = (mine[ends[1] : ends[2], :], mine[ends[0] : ends[1], :])
     left = (rows, *(xp.reshape(0.5 * half, (n_rows, n_rows * n_asked)) for half in halves))
-    everybody = xp.reshape(table[: ends[2], :], (shape.length + 2 * n_rows, n_rows * n_blocks))
-    half_grams = xp.matmul(xp.permute_dims(xp.concat(left, axis=0), (1, 0)), everybody)
+    flat_table = xp.reshape(table[: ends[2], :], (shape.length + 2 * n_rows, n_rows * n_blocks))
+    half_grams = xp.matmul(xp.permute_dims(xp.concat(left, axis=0), (1, 0)), flat_table)
     half_grams = xp.reshape(half_grams, (n_rows, n_asked, n_rows, n_blocks))
     of_targets = xp.matmul(
-        xp.permute_dims(rows[:, -n_asked:], (1, 0)), everybody[: shape.length, -n_blocks:]
+        xp.permute_dims(rows[:, -n_asked:], (1, 0)), flat_table[: shape.length, -n_blocks:]
     )
     squares = (
         xp.reshape(mine[ends[0] : ends[1] : n_rows + 1, :], (n_rows, n_asked, 1)),
