@@ -1,7 +1,7 @@
-"""What is wrong with what was given, in pieces, so that every door names options its own way.
+"""Error messages in pieces, so that every interface names options in its own way.
 
-Python's users give ``n_groups=3``, those of labelled data ``n_regions=3``, and those of a terminal
-``--regions 3``. A message is written once, for Python; doors rename and write the options in it.
+Options are ``n_groups=3`` in Python, ``n_regions=3`` for labelled data and ``--regions 3`` in a
+terminal. A message is written once, for Python; the other interfaces rename the options in it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 
-#: The value of an option that is only named.
+#: Value of an option that is only named.
 UNSAID: Any = ...
 
 
 class Option(NamedTuple):
-    """An option in a message: as Python has it where nobody writes it otherwise."""
+    """An option in a message, written as in Python unless an interface writes it otherwise."""
 
     name: str
     value: Any = UNSAID
@@ -53,7 +53,7 @@ class Message(str):
 
 
 class InputError(ValueError):
-    """What is wrong with data or options, and what to do, said once for every door."""
+    """What is wrong with data or options, and what to do, written once for every interface."""
 
     def __init__(self, *pieces: str | Option) -> None:
         super().__init__(Message(*pieces))

@@ -1,4 +1,4 @@
-"""Watching a long fit, and breaking it off without losing what it found."""
+"""Watching a long fit, and stopping it without losing what it found."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def progress(
     show: bool | None = None,
     every: float | None = None,
 ) -> Iterator[None]:
-    """Show how far the fits in this block are, and let Ctrl-C end a search instead of the program.
+    """Show the progress of the fits in this block, and let Ctrl-C end a search, not the program.
 
-    The first Ctrl-C during a search ends it where it is: the fit goes on with the groups found so
-    far, ``history_.complete`` is False, and a ``SearchStopped`` warning says so. While
-    ``max_loss="auto"`` goes over its folds, the folds finished so far choose the limit (none: it
-    is 1.5) and the search with that limit follows. A second Ctrl-C, and one outside a search,
-    raises KeyboardInterrupt as always. Searches in other threads and processes report nothing:
-    with ``n_jobs`` folds are judged in rounds of so many, reported and stopped after each round.
+    The first Ctrl-C during a search ends it: the fit continues with the groups found so far,
+    ``history_.complete`` is False, and a ``SearchStopped`` warning says so. While
+    ``max_loss="auto"`` goes over its folds, the folds finished so far choose the limit (none: it is
+    1.5) and the search with that limit follows. A second Ctrl-C, and one outside a search, raises
+    KeyboardInterrupt as usual. Searches in other threads and processes report nothing: with
+    ``n_jobs``, folds are judged in rounds, with reports and stops after each round.
 
     Parameters
     ----------
@@ -40,10 +40,15 @@ def progress(
         Called with a ``ScanProgress``; returning False ends the search as Ctrl-C does. By default a
         bar is shown, by rich if it is installed, otherwise one line of text.
     show : bool or None, default=None
-        Whether there is a bar; None means where standard error is a terminal. In a file it is a
-        line now and then. Not for a callback, which shows what it likes.
+        Whether to show a bar; None shows one where standard error is a terminal. In a file it is a
+        line now and then. ``show=True`` goes with no callback.
     every : float or None, default=None
         Least number of seconds between two reports; by default 0.1, and 10 for a file.
+
+    Returns
+    -------
+    context manager
+        For a ``with`` block that holds the fits.
 
     Examples
     --------
@@ -88,7 +93,7 @@ def _is_number(value: Any) -> bool:
 def _listening(
     callback: Callable[[ScanProgress], object] | None, *, show: bool
 ) -> AbstractContextManager[Listener]:
-    """Who is told: the callback, a bar, a line of text, or nobody."""
+    """The listener: the callback, a bar, a line of text, or none."""
     if callback is not None or not show:
         return nullcontext(callback or _silence)
     if sys.stderr.isatty():
@@ -153,7 +158,7 @@ def _words(now: ScanProgress) -> str:
 
 
 def leave_interrupts_to(process: int) -> None:
-    """Let another process, which a terminal tells of Ctrl-C as well, answer it for this worker."""
+    """Ignore Ctrl-C in this worker: the main process, which gets it as well, answers it."""
     if os.getpid() != process and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -162,8 +167,8 @@ def leave_interrupts_to(process: int) -> None:
 def _gentle_interrupts(reporter: Reporter) -> Iterator[None]:
     """Let the first Ctrl-C of a search stop it; any other does what it did before."""
     before = signal.getsignal(signal.SIGINT)
-    # Python delivers signals to its main thread only; an ignored one, or one that somebody else
-    # has taken in hand, is left alone.
+    # Python delivers signals to its main thread only; a signal that is ignored, or handled by
+    # other code, is left alone.
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return

@@ -1,4 +1,4 @@
-"""How many threads BLAS has while groups are searched: one.
+"""One thread for BLAS while groups are searched.
 
 A search is thousands of small products and factorizations. Sharing each of them among threads costs
 more than it saves, the more so the busier the machine; cores are better spent on folds and groups
@@ -19,8 +19,8 @@ from threadpoolctl import ThreadpoolController
 #: Below, one thread factors it within about a second.
 LARGE = 1e10
 #: Belongs to the thread of the program that came first. BLAS has one number of threads per process:
-#: if each of two threads of a program restored what it had found, the one that came second and left
-#: last would leave the limit behind.
+#: if two threads of a program each restored the number they found, the one that came second and
+#: left last would leave the limit behind.
 _OWNER = RLock()
 #: What lifts the limit again, while it is set.
 _LIMITERS: list[Any] = []

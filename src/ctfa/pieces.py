@@ -1,7 +1,7 @@
 """Pieces of rows for ``partial_fit``, read from Parquet and Zarr one at a time.
 
-A file is never read whole: only one piece is held. What is returned can be gone through any number
-of times, and gives the same pieces each time.
+A file is never read whole: only one piece is in memory. The result can be iterated any number of
+times, and gives the same pieces each time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["of_parquet", "of_zarr"]
 
 #: Rows that are decoded at once on the way to a piece.
 BATCH = 1 << 14
-#: What brings the libraries that read files.
+#: How to install the libraries that read files.
 EXTRAS = "io,frames,xarray"
 
 
 class Pieces:
-    """Pieces that are read while they are gone through, again each time."""
+    """Pieces that are read during iteration, again each time."""
 
     def __init__(self, source: Any, n_rows: int, read: Callable[[], Iterator[Any]]) -> None:
         if n_rows < 1:
@@ -57,7 +57,7 @@ def of_parquet(
     Parameters
     ----------
     path : str or Path
-        A file, a folder with files (of folders such as ``year=1981``, too), or a pattern such as
+        A file, a folder with files (also in folders like ``year=1981``), or a pattern like
         ``"years/19*.parquet"``. Files are read in the order of their names.
     features : sequence of str
         Columns of X.

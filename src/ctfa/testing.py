@@ -1,4 +1,4 @@
-"""The laws that spaces, criteria, scans and linear models obey, for tests of your own ones too.
+"""The laws that spaces, criteria, scans and linear models obey, to test your own by.
 
 Each function raises an ``AssertionError`` that names the law that failed.
 """
@@ -40,9 +40,22 @@ def check_space(
     n_variables : int
         Number of variables; ``build`` is called with groups of ``0 .. n_variables - 1``.
     seed : int, default=0
-        Which merges are tried.
+        Seed of the merges that are tried.
     rtol : float, default=1e-7
-        Tolerance, relative to the largest sum of squares in sight.
+        Tolerance, relative to the largest sum of squares that is compared.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa.core.design import Design
+    >>> from ctfa.core.spaces.targets import TargetSpace
+    >>> from ctfa.testing import check_space
+    >>> rng = np.random.default_rng(0)
+    >>> design, Y = Design.of(rng.normal(size=(50, 3)), None), rng.normal(size=(50, 5))
+    >>> def build(groups):
+    ...     means = np.column_stack([Y[:, group].mean(axis=1) for group in groups])
+    ...     return TargetSpace.of(design, design.centre(means), sizes=[len(g) for g in groups])
+    >>> check_space(build, 5)
     """
     rng = np.random.default_rng(seed)
     singletons = [[i] for i in range(n_variables)]
@@ -80,6 +93,18 @@ def check_criterion(criterion: Loss, evidence: Evidence, *, degree: int) -> None
         About several candidates.
     degree : int
         Power of the target's unit that the loss has: 2 for squared target units, 0 for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa.core.criteria import target_risk
+    >>> from ctfa.core.design import Design
+    >>> from ctfa.core.spaces.targets import TargetSpace
+    >>> from ctfa.testing import check_criterion
+    >>> rng = np.random.default_rng(0)
+    >>> design, Y = Design.of(rng.normal(size=(50, 3)), None), rng.normal(size=(50, 5))
+    >>> space = TargetSpace.of(design, design.centre(Y))
+    >>> check_criterion(target_risk, space.evidence(0, np.arange(1, 5)), degree=0)
     """
     losses = np.asarray(criterion(evidence), dtype=float)
     assert losses.ndim == 1, "a criterion returns one loss per candidate"
@@ -101,7 +126,42 @@ def check_scan(
     max_loss: float,
     graph: Any = None,
 ) -> MergeHistory:
-    """Check the laws of a scan on one problem, and return the history at ``max_loss``."""
+    """Check the laws of a scan on one problem.
+
+    Parameters
+    ----------
+    scan : Scan
+        What is checked; called as ``SCANS`` are.
+    make_space : callable
+        ``make_space()`` gives a fresh space of the problem.
+    criterion : callable
+        Takes an ``Evidence``, returns a loss for each candidate.
+    max_loss : float
+        The limit.
+    graph : sparse matrix or array of shape (n_variables, n_variables), default=None
+        Neighbours, symmetric; None lets any two meet.
+
+    Returns
+    -------
+    MergeHistory
+        The merges made at ``max_loss``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa.core.criteria import target_risk
+    >>> from ctfa.core.design import Design
+    >>> from ctfa.core.scans import SCANS
+    >>> from ctfa.core.spaces.targets import TargetSpace
+    >>> from ctfa.testing import check_scan
+    >>> rng = np.random.default_rng(0)
+    >>> design, Y = Design.of(rng.normal(size=(50, 3)), None), rng.normal(size=(50, 5))
+    >>> def make_space():
+    ...     return TargetSpace.of(design, design.centre(Y))
+    >>> history = check_scan(SCANS["best-first"], make_space, target_risk, max_loss=1.5)
+    >>> history.partition().n_groups
+    1
+    """
     edges = None if graph is None else sparse.csr_array(graph)
     n_variables = make_space().n_variables
 
@@ -112,7 +172,7 @@ def check_scan(
 
     components = 1 if edges is None else connected_components(edges.toarray(), directed=False)[0]
     assert run(np.inf).partition().n_groups == components, (
-        "an infinite max_loss must leave one group a component"
+        "an infinite max_loss must leave one group per component"
     )
     assert len(run(-np.inf)) == 0, "max_loss of minus infinity must merge nothing"
     history = run(max_loss)
@@ -142,30 +202,40 @@ def check_units(
     sample_weight: Any = None,
     **metadata: Any,
 ) -> None:
-    """Check that a linear model does not depend on the units that its data come in.
+    """Check that a linear model does not depend on the units of its data.
 
     Columns of ``X`` and ``y`` get other units, up to a factor of 1e10 apart, and other origins, a
-    hundred standard deviations away: groups must stay the same, and predictions must come out in
-    the new units.
+    hundred standard deviations away. Groups must stay the same, and predictions must follow in the
+    new units.
 
     Parameters
     ----------
     model : estimator
         A regressor or aggregator that is linear in its inputs; of an aggregator only the groups
-        are compared. A penalty of the user's own, such as that of ``Ridge``, has units and fails.
+        are compared. A penalty given by the user, as in ``Ridge(alpha=1)``, has units and fails.
     X, y : arrays
-        Data of a fit, in units in which nothing is lost to rounding.
+        Data of a fit, in units that lose nothing to rounding.
     one_factor : bool, default=False
         Whether all columns of ``X`` get the same factor. Means of features, Phase II, are means in
         the units given: they obey only this.
     seed : int, default=0
-        Which units are tried.
+        Seed of the units that are tried.
     rtol : float, default=1e-6
         Tolerance of predictions, in standard deviations of their targets.
     sample_weight : array, default=None
         Weights of the rows, for ``fit``.
     **metadata
         What else ``fit`` and ``predict`` take, such as ``tasks``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.testing import check_units
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3))
+    >>> y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(60, 4))
+    >>> check_units(CTFARegressor(features="passthrough"), X, y)
     """
     rng = np.random.default_rng(seed)
     given = (
@@ -238,8 +308,8 @@ def _foreseeing_equals_merging(space: MergeSpace, block: int, slots: IntArray, r
 
 
 def _same(left: Evidence, right: Evidence, rtol: float, law: str) -> None:
-    # The noise behind a difference of features is that of the model a space was built with, which
-    # is another one after rebuilding: only what the difference explains is compared.
+    # The noise behind a difference of features is that of the model the space was built with, which
+    # changes when the space is rebuilt: only what the difference explains is compared.
     fits = [*zip(left.before, right.before, strict=True), (left.after, right.after)]
     pairs = [(a, b) for x, y in fits for a, b in zip(_sums(x), _sums(y), strict=True)]
     pairs.append((np.asarray(left.difference.explained), np.asarray(right.difference.explained)))

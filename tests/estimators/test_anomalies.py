@@ -572,7 +572,7 @@ def test_bad_baselines_are_refused_in_words(kind):
     told = Y.copy()
     told[:, 1] = 2.0 * B[:, 3]
     for targets in (None, "passthrough"):
-        with pytest.raises(ValueError, match="the confounds alone tell target 'y1'"):
+        with pytest.raises(ValueError, match="the confounds alone explain target 'y1'"):
             make(targets=targets).fit(X, told, confounds=B)
     model = make(targets=fixed()).fit(X, Y, confounds=B)
     with pytest.raises(ValueError, match="pass confounds="):
@@ -581,7 +581,7 @@ def test_bad_baselines_are_refused_in_words(kind):
         model.predict(X, confounds=B[:, :3])
     with pytest.raises(ValueError, match="pass confounds="):
         model.compare(X, Y)
-    with pytest.raises(ValueError, match="fit has seen none"):
+    with pytest.raises(ValueError, match="fit was given none"):
         make(targets=fixed()).fit(X, Y).predict(X, confounds=B)
 
 

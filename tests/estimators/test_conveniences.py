@@ -135,11 +135,11 @@ def test_nested_parameters_are_set_in_any_order():
     [
         (CTFARegressor(), "targets__nonsense", "'nonsense' for estimator TargetAggregator"),
         (CTFARegressor(), "nonsense__max_loss", "'nonsense' for estimator CTFARegressor"),
-        (CTFARegressor(), "regressor__alpha", "regressor=None has none to set"),
+        (CTFARegressor(), "regressor__alpha", "regressor=None has no parameters"),
         (CTFARegressor(targets="passthrough"), "targets__max_loss", "targets='passthrough' has"),
         (CTFARegressor(features="passthrough"), "features__cv", "features='passthrough' has"),
-        (MultiInputCTFARegressor(LAYOUT), "features__max_loss", "features=None has none to set"),
-        (PooledCTFARegressor(), "features__max_loss", "features=None has none to set"),
+        (MultiInputCTFARegressor(LAYOUT), "features__max_loss", "features=None has no parameters"),
+        (PooledCTFARegressor(), "features__max_loss", "features=None has no parameters"),
     ],
 )
 def test_parameters_that_nobody_has_are_refused(model, name, what):

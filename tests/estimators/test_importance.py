@@ -116,7 +116,7 @@ def test_means_of_features_are_shuffled_and_named_as_one():
     assert worth.loc[0, "mean(x0, x1)"] > 1.0  # shuffled, it does harm
     assert worth.loc[1].idxmax() == "x2"
     assert abs(worth.loc[1, "mean(x0, x1)"]) < 0.05
-    with pytest.raises(ValueError, match="n_repeats=0 is not known: give a whole number from 1"):
+    with pytest.raises(ValueError, match="n_repeats=0 is not known: give a whole number"):
         model.importance(X, Y, n_repeats=0)
 
 

@@ -189,7 +189,7 @@ def test_a_callback_stops_the_search_and_the_regressor_is_fitted_with_what_was_f
     assert model.n_groups_ == 33 > whole.n_groups_
     assert not model.history_.complete
     assert model.predict(X).shape == Y.shape
-    assert "the search was stopped before it had asked everybody" in str(model.why(0))
+    assert "the search was stopped before it had asked every candidate" in str(model.why(0))
     assert all(isinstance(record, ctfa.ScanProgress) for record in records)
 
 

@@ -433,9 +433,7 @@ def test_searches_that_cannot_be_made_say_why(options, error, message):
 
 def test_an_unknown_score_is_one_sentence():
     problem = make_problem("gaussian", 0)
-    with pytest.raises(
-        ValueError, match=r"scoring='r3' is not a score of scikit-learn: use .*'r2'"
-    ):
+    with pytest.raises(ValueError, match=r"scoring='r3' is not a scikit-learn score: use .*'r2'"):
         CTFARegressorCV(scoring="r3").fit(problem.X, problem.Y)
 
 

@@ -376,14 +376,14 @@ def test_bad_weights_are_refused_in_words(kind):
         weights[2] = bad
         with pytest.raises(ValueError, match=r"target 'y2' is .* positive and finite"):
             make().fit(X, Y, target_weight=weights)
-    with pytest.raises(ValueError, match=r"order='correlation' counts every target alike"):
+    with pytest.raises(ValueError, match=r"order='correlation' counts every target the same"):
         make(targets=fixed(order="correlation")).fit(X, Y, target_weight=WEIGHTS)
 
 
 def test_what_cannot_be_weighed_is_refused():
     X, Y = shared()
     for option, words in (({"flip": True}, "flip=True"), ({"guard": "member"}, "guard='member'")):
-        with pytest.raises(ValueError, match=f"{words} counts every target alike"):
+        with pytest.raises(ValueError, match=f"{words} counts every target the same"):
             CTFARegressor(targets=fixed(**option)).fit(X, Y, target_weight=WEIGHTS)
     with pytest.raises(ValueError, match="CTFARegressorCV takes no target_weight"):
         CTFARegressorCV().fit(X, Y, target_weight=WEIGHTS)

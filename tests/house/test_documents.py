@@ -1,6 +1,8 @@
 """What the documents show can be run."""
 
 import csv
+import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from ctfa_study.comparison import METHODS
 from problems import make_problem
 
 ROOT = Path(__file__).parents[2]
+#: Modules whose public names are documented in full.
+DOCUMENTED = ("ctfa", "ctfa.pieces", "ctfa.testing", "ctfa.theory")
 PROBLEM = make_problem("correlated", 0, n_samples=48, n_features=6, n_targets=7)
 
 
@@ -70,3 +74,44 @@ def test_the_table_of_rivals_is_that_of_the_stored_results():
         name, *cells = (cell.strip(" `*") for cell in line.strip("|").split("|"))
         figures = [f"{table[name]:.4f}" if name in table else "not run" for table in stored]
         assert cells == figures, name
+
+
+def public_names(module):
+    """Classes and functions that a module offers, its own or those of another part of ctfa."""
+    home = importlib.import_module(module)
+    for name in getattr(home, "__all__", None) or vars(home):
+        thing = getattr(home, name)
+        ours = str(getattr(thing, "__module__", "")).startswith("ctfa")
+        if (
+            ours
+            and not name.startswith("_")
+            and (inspect.isclass(thing) or inspect.isroutine(thing))
+        ):
+            yield name, thing
+
+
+def lacking(thing, *, example):
+    """Sections that the docstring of a public class or function does not have."""
+    text = inspect.getdoc(thing) or ""
+    wanted = {"Examples"} if example else set()
+    if inspect.isroutine(thing):
+        signature = inspect.signature(thing)
+        if set(signature.parameters) - {"self"}:
+            wanted.add("Parameters")
+        if signature.return_annotation not in (None, "None"):
+            wanted.add("Returns")
+    had = set(re.findall(r"^(\w+)\n-{3,}$", text, flags=re.M))
+    return wanted - (had | {"Returns"} if "Yields" in had else had)
+
+
+@pytest.mark.parametrize("module", DOCUMENTED)
+def test_public_names_say_what_they_take_and_give_and_show_an_example(module):
+    wrong = {}
+    for name, thing in public_names(module):
+        wrong[name] = lacking(thing, example=True)
+        if not hasattr(thing, "get_params") and name != "BlockedKFold":
+            continue
+        for method, function in inspect.getmembers(thing, inspect.isfunction):
+            if not method.startswith("_") and function.__module__.startswith("ctfa"):
+                wrong[f"{name}.{method}"] = lacking(function, example=False)
+    assert not {name: sections for name, sections in wrong.items() if sections}

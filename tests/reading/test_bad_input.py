@@ -721,7 +721,7 @@ def test_missing_features_reach_a_regressor_that_takes_them_where_nothing_is_mer
         assert np.isfinite(CTFARegressor(boosted, **options).fit(gaps, Y).predict(gaps)).all()
     cheap = TargetAggregator(regressor=LinearRegression())
     for options in ({"targets": cheap}, {"features": FeatureAggregator()}):
-        with refused(ValueError, "contains NaN", "the regressor takes missing", "'passthrough'"):
+        with refused(ValueError, "contains NaN", "the regressor accepts missing", "'passthrough'"):
             CTFARegressor(boosted, **options).fit(gaps, Y)
     with refused(ValueError, "contains NaN", "fill the gaps or drop"):
         CTFARegressor(**apart).fit(gaps, Y)

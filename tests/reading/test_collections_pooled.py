@@ -237,7 +237,7 @@ def test_bad_chunks_get_the_errors_of_bad_rows():
         model.fit(*cut([300], X, y, np.zeros(y.size)))
     with pytest.raises(ValueError, match="one target"):
         model.fit(*cut([300], X, np.column_stack((y, y)), index))
-    with pytest.raises(TypeError, match="whose row is whose"):
+    with pytest.raises(TypeError, match="the task of each row"):
         model.fit(*cut([300], X, y))
     with pytest.raises(ValueError, match="gives no folds"):
         PooledCTFARegressor(targets=TargetAggregator(cv=1)).fit(*cut([300], X, y, index))

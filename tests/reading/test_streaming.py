@@ -501,7 +501,7 @@ def test_an_iterator_that_fails_changes_nothing():
     before = pickle.dumps(model)
     with pytest.raises(OSError, match="the disk is gone") as caught:
         model.partial_fit(broken())
-    assert "Piece 1 could not be had" in caught.value.__notes__[0]
+    assert "Piece 1 could not be read" in caught.value.__notes__[0]
     assert pickle.dumps(model) == before
 
 

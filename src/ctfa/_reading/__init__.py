@@ -1,4 +1,4 @@
-"""User input into what the core accepts, and the words for what it does not."""
+"""Turns user input into what the core accepts, or explains why it cannot."""
 
 from ctfa._reading.confounds import *
 from ctfa._reading.data import *

@@ -1,4 +1,4 @@
-"""What is given to be taken off every series first: columns of confounds."""
+"""Columns of confounds, which are removed from every series first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctfa.core.types import BoolArray, FloatArray
 
 
 def read_confounds(confounds: Any, n_samples: int) -> FloatArray | None:
-    """Columns of confounds as finite numbers ``(n_samples, p)``; None without one."""
+    """Columns of confounds as finite numbers ``(n_samples, p)``; None without any."""
     if confounds is None:
         return None
     columns = read_numbers(
@@ -45,17 +45,17 @@ def read_confounds(confounds: Any, n_samples: int) -> FloatArray | None:
 def read_confounds_again(
     confounds: Any, n_samples: int, seen: FloatArray | None
 ) -> FloatArray | None:
-    """Columns for other rows; ``seen`` are the means of those of fit, None where it had none."""
+    """Columns for other rows; ``seen`` are the means of those of fit, None if it had none."""
     if seen is None:
         if confounds is not None:
             raise InputError(
-                "confounds were given but fit has seen none: leave them out, or pass them to fit "
+                "confounds were given but fit was given none: leave them out, or pass them to fit "
                 "too."
             )
         return None
     if confounds is None:
         raise InputError(
-            f"fit has taken confounds of {seen.size} columns off every series: pass confounds= for "
+            f"fit removed confounds of {seen.size} columns from every series: pass confounds= for "
             "these rows too, the same columns in the same order."
         )
     columns = read_confounds(confounds, n_samples)
@@ -69,7 +69,7 @@ def read_confounds_again(
 
 
 def refuse_in_search(name: str, given: Any) -> None:
-    """Refuse what a search over the limits of both phases does not know."""
+    """Refuse options that a search over the limits of both phases does not have."""
     if given is not None:
         raise InputError(
             f"CTFARegressorCV takes no {name}: use CTFARegressor, whose max_loss='auto' is chosen "
@@ -81,7 +81,7 @@ def require_levels(confounds: Any, scale: str) -> None:
     """Refuse confounds where levels are to be kept."""
     if confounds is not None and scale == "none":
         raise InputError(
-            "scale='none' keeps the levels of the targets, and confounds take them off: use "
+            "scale='none' keeps the levels of the targets, and confounds remove them: use "
             "scale='standard' or 'center' with confounds."
         )
 
@@ -100,13 +100,13 @@ def require_more_than_confounds(left: BoolArray, names: Sequence[str]) -> None:
     told = np.flatnonzero(~left)
     if told.size:
         raise InputError(
-            f"the confounds alone tell target {first_of(told, names)}: nothing is left to "
+            f"the confounds alone explain target {first_of(told, names)}: nothing is left to "
             "predict. Leave it out, or use fewer columns in the confounds."
         )
 
 
 def unseen_seasons(n_unseen: int, n_rows: int, part: str, names: Sequence[str]) -> str:
-    """Say that rows lie in parts of the calendar that fit had no row of."""
+    """Warn that rows lie in parts of the calendar of which fit had no row."""
     rows = f"{n_unseen:,} of {n_rows:,} rows to predict lie" if n_rows > 1 else "the row lies"
     parts = f"{part}s" if len(names) > 1 else f"a {part}"
     if part == "hour" and len(names) == 1:
@@ -119,10 +119,10 @@ def unseen_seasons(n_unseen: int, n_rows: int, part: str, names: Sequence[str]) 
 
 
 def other_step(step: float, fitted: float, taken_off: str) -> str:
-    """Say that rows are farther apart, or nearer, than those of fit, whose season was taken off."""
+    """Warn that rows are farther apart, or nearer, than those of fit, whose season was removed."""
     return (
         f"rows to predict are {_days(step)} apart and those of fit {_days(fitted)}: {taken_off} of "
-        "fit was taken off, which means over other spans of time do not have; give data in the "
+        "fit was removed, which means over other spans of time do not have; give data in the "
         "step of fit, or fit to data in this one."
     )
 

@@ -43,9 +43,9 @@ class Sample:
     counts: FloatArray | None = None
     #: Folds of rows that stand in for others, by what they are for: no splitter could make them.
     folds: Mapping[str, list[tuple[IntArray, IntArray]]] | None = None
-    single: bool | None = None  # whether inputs were made of single precision; None: as they look
+    single: bool | None = None  # whether inputs were made of single precision; None: as detected
 
-    #: Some of the rows that these stand in for, with their targets, where these are at hand.
+    #: Some of the rows that these stand in for, with their targets, if available.
     some: tuple[Sample, FloatArray] | None = None
 
     n_samples: int = field(init=False)  # rows that count
@@ -73,7 +73,7 @@ class Sample:
         return design
 
     def factored(self, design: Design) -> Sample:
-        """The same with its inputs factored by somebody who has warned, or will."""
+        """The same with its inputs factored elsewhere, where warnings are given."""
         same = replace(self)
         vars(same)["design"] = design
         return same
@@ -89,13 +89,13 @@ class Sample:
         return self.design.n_samples <= self.design.rank + SPARE
 
     def warn_if_short(self) -> None:
-        """Say that ridge regression judges in place of least squares, which was asked for."""
+        """Warn that ridge regression judges in place of least squares, which was asked for."""
         if self.is_short:
             warn_short(self.design)
 
 
 def warn_short(design: Design) -> None:
-    """Say the same of rows that are known to be short: all, or those of a fold."""
+    """The same warning for rows that are known to be too few: all, or those of a fold."""
     warn(
         f"X has {design.n_samples} rows to learn from and {design.n_inputs} features: least "
         "squares leaves too few degrees of freedom for the noise. Ridge regression is used in its "
@@ -104,11 +104,11 @@ def warn_short(design: Design) -> None:
 
 
 class Targets(NamedTuple):
-    """Targets as numbers, and what is needed to hand predictions back as they came."""
+    """Targets as numbers, and what is needed to return predictions in their container."""
 
     values: FloatArray  # (n, L)
     names: tuple[str, ...]
-    labels: Any  # column labels as they were given; None without any
+    labels: Any  # column labels as given; None without any
     library: str | None  # "pandas", "polars", or None for arrays
     is_vector: bool
     weights: FloatArray | None = None  # (L,): how much each target counts, of mean one
@@ -123,7 +123,7 @@ def read_sample(
     confounds: Any = None,
     advice: str = FILL,
 ) -> Sample:
-    """Features and weights of a fit; rows of weight zero are left out, as if never given.
+    """Features and weights of a fit; rows of weight zero are dropped.
 
     ``advice`` is what to do about missing features, where these are refused.
     """
@@ -166,7 +166,7 @@ def read_inputs(
 
 
 def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
-    """Let an estimator know its features, as scikit-learn would from the same columns in memory."""
+    """Set the names of an estimator's features, as scikit-learn does for columns in memory."""
     estimator.n_features_in_ = n_features
     if labels is not None and all(isinstance(label, str) for label in labels):
         estimator.feature_names_in_ = np.asarray(labels, dtype=object)
@@ -175,20 +175,20 @@ def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
 
 
 def copy_input_names(source: Any, estimator: Any) -> None:
-    """Let an estimator know the features that another one has seen."""
+    """Give an estimator the feature names of another."""
     estimator.n_features_in_ = source.n_features_in_
     if "feature_names_in_" in vars(source):
         estimator.feature_names_in_ = source.feature_names_in_
 
 
 def read_feature_names(estimator: Any, given: Any) -> list[str]:
-    """Names of the features of fit; the given ones must be the same, where fit has seen names."""
+    """Names of the features of fit; given names must be the same, if fit has seen names."""
     seen = getattr(estimator, "feature_names_in_", None)
     n_features = estimator.n_features_in_
     if given is None:
         return [f"x{i}" for i in range(n_features)] if seen is None else list(seen)
     names = np.asarray(given, dtype=object)
-    # In scikit-learn's words, which its users may look for.
+    # In scikit-learn's words, which its users may search for.
     if seen is not None and not np.array_equal(seen, names):
         raise InputError("input_features is not equal to feature_names_in_: leave it out.")
     if len(names) != n_features:
@@ -228,7 +228,7 @@ def read_targets(
 def name_targets(
     values: FloatArray, labels: Any, library: str | None, *, is_vector: bool, what: str = "y"
 ) -> Targets:
-    """Targets called by their labels, or by their numbers where they have none."""
+    """Targets named by their labels, or by their numbers where they have none."""
     given = labels is not None and labels[0] is not None
     names: Iterable[str] = (
         map(str, labels) if given else (f"{what.lower()}{i}" for i in range(values.shape[1]))
@@ -249,7 +249,7 @@ def read_vector(y: Any, sample: Sample) -> FloatArray:
 
 
 def require_one_target(n_targets: int) -> None:
-    """Refuse several targets where one is meant."""
+    """Refuse several targets where one is expected."""
     if n_targets != 1:
         raise InputError(
             f"y has {n_targets} columns and should be a 1d array: pass one target, or use "
@@ -301,7 +301,7 @@ def refuse_extreme_weights(weights: FloatArray, what: str) -> None:
 
 
 def require_width(values: FloatArray, width: int, what: str, columns: str) -> None:
-    """Refuse another number of columns than fit has seen."""
+    """Refuse a number of columns that differs from that of fit."""
     if values.shape[1] != width:
         raise InputError(
             f"{what} has {values.shape[1]} columns but fit has seen {width} {columns}: pass one "
@@ -318,7 +318,7 @@ def require_rows(values: FloatArray, minimum: int) -> None:
 def require_same_targets(
     targets: Targets, names: Sequence[str], *, named: bool, what: str = "y"
 ) -> None:
-    """Refuse other targets than fit has seen, or the same in another order."""
+    """Refuse targets that differ from those of fit, or are in another order."""
     require_width(targets.values, len(names), what, "targets")
     if named and targets.labels is not None and targets.names != tuple(names):
         first = next(i for i, name in enumerate(names) if name != targets.names[i])
@@ -330,7 +330,7 @@ def require_same_targets(
 
 
 def require_finite_prediction(values: FloatArray, models: Sequence[Any]) -> None:
-    """Refuse to hand on what regressors of groups, or a named target's own, could not predict."""
+    """Refuse predictions of groups' regressors, or of a target's own, that are not finite."""
     bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
     if bad.size:
         model, instead = models[bad[0]], Message()
@@ -346,14 +346,14 @@ def require_finite_prediction(values: FloatArray, models: Sequence[Any]) -> None
 
 
 def require_finite_judgement(told: FloatArray, model: Any) -> None:
-    """Refuse to judge merges by what a regressor could not predict."""
+    """Refuse to judge merges by predictions that are not finite."""
     if not np.isfinite(told).all():
         why = "it predicted NaN or infinity, its fit has failed; scale the features"
         refuse_judgement(model, why)
 
 
 def refuse_judgement(model: Any, why: str, error: Exception | None = None) -> NoReturn:
-    """Say that a regressor has nothing to say of rows that it was not fitted to."""
+    """Refuse a regressor that cannot predict held-out rows."""
     raise InputError(
         f"{type(model).__name__} cannot judge merges by rows that it was not fitted to: "
         f"{why.rstrip('.')}. Use another regressor, or judge by another with ",
@@ -416,7 +416,7 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
 def refuse_for_target_weight(
     targets: Targets, aggregator: Any, aggregate: str | None = None, judge: Any = None
 ) -> None:
-    """Refuse options that would not honour weights of targets.
+    """Refuse options that would ignore weights of targets.
 
     ``aggregate`` is how targets with inputs of their own are, and ``judge`` what judges these; None
     where they share them.
@@ -436,30 +436,30 @@ def refuse_for_target_weight(
             raise InputError(
                 "target_weight was given but ",
                 option,
-                " counts every target alike: use ",
+                " counts every target the same: use ",
                 instead,
                 ", or leave the weights out.",
             )
     if aggregate is None and np.isnan(targets.values).any():
         raise InputError(
             "target_weight was given but y contains missing values, and groups of targets with "
-            "shared inputs and gaps count every target alike: fill the gaps, leave the weights "
+            "shared inputs and gaps count every target the same: fill the gaps, leave the weights "
             "out, or use MultiInputCTFARegressor with the same columns for every target."
         )
 
 
-# -- Data that leave nothing to decide, or only rounding
+# -- Data without anything to decide, or with rounding only
 
 
 #: Relative spread below which a target is constant and its variation rounding.
 FLAT = 1e-14
 #: Degrees of freedom above which the noise can be judged.
 SPARE = 2
-#: How the sentence begins that says so where there are not.
+#: Beginning of the message that there are not.
 SHORT = "X has .* rows to learn from"
-#: How the sentence begins on inputs that nearly depend on each other.
+#: Beginning of the message about inputs that nearly depend on each other.
 DOUBTFUL = "X has a condition number"
-#: Targets up to which a number is kept for every two of them.
+#: Number of targets up to which a number is kept for every pair.
 LARGEST_MATRIX = 10_000
 #: Pivots of inner products of unit columns below which columns may depend on each other.
 SUSPECT = 1e-12
@@ -484,7 +484,7 @@ def require_freedom(design: Design, way_out: str, n_spent: int = 0) -> None:
 
 
 def keep_apart(n_rows: int, n_features: int, rank: int, n_tasks: int, *, chosen: bool) -> None:
-    """Say that tasks, all pooled, leave no degrees of freedom for the noise.
+    """Warn or refuse: tasks, all pooled, leave no degrees of freedom for the noise.
 
     Where the limit is ``chosen`` here, nothing merges; one that was given would merge everything.
     """
@@ -520,7 +520,7 @@ def require_matrix_size(n_targets: int, what: str) -> None:
     """Refuse a matrix of all pairs that would not fit in memory."""
     if n_targets > LARGEST_MATRIX:
         raise InputError(
-            f"{what} holds a number for every two of {n_targets} targets, "
+            f"{what} holds a number for every pair of {n_targets} targets, "
             f"{n_targets**2 * 8 / 2**30:.0f} GiB: use it with {LARGEST_MATRIX} targets or fewer."
         )
 
@@ -569,7 +569,7 @@ def require_observed_in_folds(
 
 
 def _too_short(values: FloatArray, names: Sequence[str], needed: int) -> str:
-    """Name the first target observed too seldom, and how often; empty where there is none."""
+    """Name the first target that is observed too rarely, and how often; empty if there is none."""
     counts = np.count_nonzero(~np.isnan(values), axis=0)
     short = np.flatnonzero(counts < needed)
     if not short.size:
@@ -584,7 +584,7 @@ def require_any_score(scores: Sequence[float]) -> None:
 
 
 def require_judges(held_out: Sequence[FloatArray], name: str) -> None:
-    """Refuse folds none of which can judge: the target must vary over the test rows of one."""
+    """Refuse folds if none can judge: the target must vary over the test rows of one."""
     if not any(is_varying(target[:, None])[0] for target in held_out):
         raise InputError(
             f"target {name!r} is constant over the test rows of every fold: no R2 is defined. "
@@ -593,7 +593,7 @@ def require_judges(held_out: Sequence[FloatArray], name: str) -> None:
 
 
 def warn_if_doubtful(designs: Sequence[Design], what: str = "X") -> None:
-    """Say when rounding of the inputs could decide."""
+    """Warn when rounding of the inputs could decide."""
     if any(design.is_doubtful for design in designs):
         worst = min(design.rcond for design in designs if design.rank)
         warn(
@@ -603,9 +603,9 @@ def warn_if_doubtful(designs: Sequence[Design], what: str = "X") -> None:
 
 
 def may_be_doubtful(columns: FloatArray) -> BoolArray:
-    """Which tables ``(tables, rows, columns)``, centred, are worth factoring to be sure.
+    """Which tables ``(tables, rows, columns)``, centred, have to be factored to be sure.
 
-    From inner products, which are cheap and know no more than half of the digits.
+    From inner products, which are cheap but keep no more than half of the digits.
     """
     gram = columns.swapaxes(1, 2) @ columns
     square = np.diagonal(gram, axis1=1, axis2=2)

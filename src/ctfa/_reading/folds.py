@@ -24,14 +24,15 @@ FEWEST_TO_FOLD = 4
 class BlockedKFold(BaseCrossValidator):  # type: ignore[misc]
     """Contiguous blocks of rows in the order given, with rows left out on both sides of each.
 
-    For series: what a model learns from next to a block it has as good as seen there.
+    For series, whose neighbouring rows are alike: a model that learns from rows next to a block
+    has almost seen the block.
 
     Parameters
     ----------
     n_splits : int, default=10
         Number of blocks, each held out once.
     gap : int, default=0
-        Rows before and after a block that its training rows leave out.
+        Number of rows before and after a block that are left out of its training rows.
 
     Examples
     --------
@@ -49,13 +50,36 @@ class BlockedKFold(BaseCrossValidator):  # type: ignore[misc]
         self.gap = gap
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of blocks."""
+        """Number of blocks.
+
+        Parameters
+        ----------
+        X, y, groups : object, default=None
+            Ignored, as in scikit-learn's splitters.
+
+        Returns
+        -------
+        int
+        """
         return int(self.n_splits)
 
     def split(
         self, X: Any, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[IntArray, IntArray]]:
-        """Training and test rows of each block."""
+        """Training and test rows of each block.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Only its number of rows is used.
+        y, groups : object, default=None
+            Ignored, as in scikit-learn's splitters.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Positions of rows: those of the block, and all others less the gaps beside it.
+        """
         for name, least in (("n_splits", 2), ("gap", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
@@ -90,8 +114,8 @@ def read_folds(
 ) -> list[tuple[IntArray, IntArray]]:
     """Training and test rows of each fold, counted among the rows used.
 
-    Rows that stand in for others come with the folds for each purpose. ``option`` is what the
-    folds are called by whoever gave them.
+    Rows that stand in for others come with the folds for each purpose. ``option`` is the
+    name of the parameter that gave the folds.
     """
     given = Option(option, cv)
     if sample.folds is not None:
@@ -130,7 +154,7 @@ def read_folds(
 
 
 def _divides_by_labels(cv: Any) -> bool:
-    """Whether a splitter needs labels of the rows, by its own word."""
+    """Whether a splitter says that it needs labels of the rows."""
     told = getattr(cv, "get_metadata_routing", None)
     return told is not None and bool(told().consumes("split", ["groups"]))
 
@@ -185,7 +209,7 @@ def read_cut_folds(
 
 
 def warn_if_any_is_short(sample: Sample, splits: Sequence[tuple[IntArray, IntArray]]) -> None:
-    """Say once, of all rows or of the shortest fold, that least squares cannot be judged there."""
+    """Warn once, of all rows or of the shortest fold, that least squares cannot be judged."""
     shortest = sample.take(min((train for train, _ in splits), key=len))
     (sample if sample.is_short else shortest).warn_if_short()
 
@@ -208,7 +232,7 @@ def warn_if_folds_are_short(
 
 
 def require_error_score(error_score: Any) -> None:
-    """Refuse what is neither a score for a fit that fails nor "raise"."""
+    """Refuse an ``error_score`` that is neither a number nor "raise"."""
     raises = isinstance(error_score, str) and error_score == "raise"
     if not raises and (isinstance(error_score, bool) or not isinstance(error_score, Real)):
         raise InputError(
@@ -275,7 +299,7 @@ def _rows_used(rows: Any, sample: Sample, option: str) -> IntArray:
 
 
 def warn_of_two_folds(n_folds: int, fewest: int) -> None:
-    """Say that so few folds do not choose a limit by models fitted without pairs of them."""
+    """Warn of too few folds to choose a limit by models fitted without pairs of them."""
     warn(
         Option("max_loss", "auto"),
         f" cannot be chosen on {n_folds} folds by a regressor that is fitted without two of them "

@@ -1,4 +1,4 @@
-"""What can be taken for numbers, what cannot, and the containers that numbers come in."""
+"""What can be read as numbers, what cannot, and the containers of numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILL = "fill the gaps or drop those rows or columns first"
 ROUNDED = "subtract a constant first, or use other units; leave it out if it is a label"
 #: Numbers beyond these overflow or vanish when products of sums of squares are taken.
 LARGEST, SMALLEST = 1e70, 1e-70
-#: Up to here float64 has every whole number.
+#: Up to here float64 represents every whole number.
 EXACT = 2**53
 #: Kinds of dates and durations that a table of objects may hold.
 DATES = (date, timedelta, np.datetime64, np.timedelta64)
@@ -32,7 +32,7 @@ INSIDE = ("ctfa.", "sklearn.", "joblib.")
 
 
 def warn(*pieces: str | Option, category: type[Warning] = RuntimeWarning) -> None:
-    """Warn at the user's own line, which may be far up: data are read deep inside."""
+    """Warn at the user's own line, far up the stack: data are read deep inside."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
         frame, level = frame.f_back, level + 1
@@ -66,7 +66,7 @@ def read_numbers(
     dates: str = "such as the year, the month or the hours since a start",
     rounded: str = ROUNDED,
 ) -> FloatArray:
-    """Data in memory as float64, of any shape; what would become other numbers is refused."""
+    """Data in memory as float64, of any shape; values that would change are refused."""
     if type(data) is np.ndarray and data.dtype == np.float64:
         return data
     require_plain_numbers(data, what, dates=dates, rounded=rounded)
@@ -106,12 +106,12 @@ def _first_text(data: Any) -> str | None:
 def require_table(values: Any, what: str, n_least: int = 1, *, laid_out: bool = False) -> None:
     """Refuse arrays that are not a table of some rows and columns.
 
-    ``laid_out``: whether whoever asks has a layout, which makes a table of three dimensions.
+    ``laid_out``: whether there is a layout, which makes a table of three dimensions.
     """
     shape = tuple(values.shape)
     if len(shape) < 2:
         given = f"{len(shape)}D" if shape else "scalar"
-        # The first words are scikit-learn's, which its users may look for.
+        # The first words are scikit-learn's, which its users may search for.
         raise InputError(
             f"Expected 2D array, got {given} array instead: {what} has shape {shape}. "
             f"{reshape(what)}"
@@ -160,7 +160,7 @@ def refuse_number(
 
 def are_moderate(largest: FloatArray) -> BoolArray:
     """Which columns can be squared, by the largest size in each; constant zeros can."""
-    # NaN is on neither side of anything.
+    # Comparisons with NaN are false.
     return np.asarray((largest < LARGEST) & ((largest > SMALLEST) | (largest == 0.0)))
 
 
@@ -175,7 +175,7 @@ def refuse_gaps(
 ) -> None:
     """Refuse what cannot be squared; with ``gaps`` NaN is a missing value, and is not refused.
 
-    Where values ``may_be_filled``, warns of numbers that stand for missing values in many files.
+    Where values ``may_be_filled``, warns of numbers that mark missing values in many files.
     """
     if values.size == 0:
         return
@@ -214,10 +214,10 @@ def require_plain_numbers(
     dates: str = "such as the year, the month or the hours since a start",
     rounded: str = ROUNDED,
 ) -> None:
-    """Refuse what would silently become other numbers, with advice on each.
+    """Refuse values that would silently become other numbers, with advice on each.
 
-    What a mask hides would count; dates would be taken for the numbers that encode them, in
-    whatever unit they have; whole numbers beyond 2^53 for the nearest ones that float64 knows.
+    Masked values would count; dates would become the numbers that encode them, in whatever unit;
+    whole numbers beyond 2^53 would become the nearest ones that float64 has.
     """
     refuse_mask(data, what)
     refuse_complex(getattr(data, "dtype", None), what)
@@ -258,7 +258,7 @@ def refuse_rounded(data: Any, what: str, advice: str = ROUNDED) -> None:
 
 
 def refuse_mask(data: Any, what: str) -> None:
-    """A mask would be dropped silently, and what it hides would count."""
+    """Refuse masked values: the mask would be dropped silently, and they would count."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         masked = int(np.ma.getmaskarray(data).sum())
         raise InputError(
@@ -270,13 +270,13 @@ def refuse_mask(data: Any, what: str) -> None:
 def holds_dates(data: Any) -> bool:
     """Whether some values are dates or durations, which numpy would read as numbers."""
     kinds = list(data.dtypes) if hasattr(data, "columns") else [getattr(data, "dtype", None)]
-    # pandas and numpy say it by a letter, polars by a question.
+    # pandas and numpy have a letter for it, polars a method.
     if any(
         getattr(kind, "kind", "") in ("m", "M") or getattr(kind, "is_temporal", bool)()
         for kind in kinds
     ):
         return True
-    # Lists and tables of objects do not say, and are looked through where they are in memory.
+    # Lists and tables of objects do not tell, and are searched where they are in memory.
     in_memory = isinstance(data, (np.ndarray, list, tuple)) or container_of(data)[0] == "pandas"
     if not in_memory or all(getattr(kind, "kind", "O") != "O" for kind in kinds):
         return False
@@ -284,7 +284,7 @@ def holds_dates(data: Any) -> bool:
         values = np.asarray(data)
     except (TypeError, ValueError):  # rows of different lengths, which are refused elsewhere
         return False
-    # A missing date is what a missing number may look like.
+    # A missing number may look like a missing date.
     return values.dtype.kind in "mM" or (
         values.dtype.kind == "O"
         and any(isinstance(value, DATES) and str(value) != "NaT" for value in values.flat)
@@ -397,7 +397,7 @@ def _beyond(values: FloatArray, known: BoolArray) -> Iterator[Fill]:
         ends += new
         known = known & ~_any(new, values)
     for end in ends:
-        # Its own columns alone: one that holds nothing else is not a series with gaps.
+        # Within columns: a column with no other value is not a series with gaps.
         mine = end.where.any(axis=0)
         rest = values[:, mine][known[:, mine]]
         if not rest.size:
@@ -405,7 +405,7 @@ def _beyond(values: FloatArray, known: BoolArray) -> Iterator[Fill]:
         low, high = rest.min(), rest.max()
         gap = max(low - end.number, end.number - high)
         far = gap >= FAR_BEYOND * (high - low) or end.number < 0.0 <= low
-        if far and np.unique(rest).size >= OFTEN:  # not one of two or three values of a code
+        if far and np.unique(rest).size >= OFTEN:  # not one of the two or three values of a code
             yield end
 
 
@@ -427,7 +427,7 @@ def _any(fills: list[Fill], values: FloatArray) -> BoolArray:
 
 
 def without_fills(values: FloatArray) -> FloatArray:
-    """A copy with NaN for what looks like a missing value, for whoever only looks at data."""
+    """A copy with NaN for what looks like a missing value, for inspection only."""
     known = values
     for fill in fills_in(values):
         known = np.where(fill.where, np.nan, known)
@@ -435,9 +435,9 @@ def without_fills(values: FloatArray) -> FloatArray:
 
 
 def warn_of_fills(values: FloatArray, what: str, names: Sequence[str] | None) -> None:
-    """Say it where such a number comes more than once; nothing is changed.
+    """Warn where such a number comes more than once; nothing is changed.
 
-    Without how often, which would be another sentence for every fold of the same data.
+    The count is left out: it would give another message for every fold of the same data.
     """
     for fill in fills_in(values):
         if fill.times < 2:
@@ -452,7 +452,7 @@ def warn_of_fills(values: FloatArray, what: str, names: Sequence[str] | None) ->
         )
 
 
-# -- Frames and series of pandas and polars, taken apart and handed back
+# -- Frames and series of pandas and polars, read and returned
 
 
 def hand_back(
@@ -470,7 +470,7 @@ def as_frame(library: str | None, values: FloatArray, labels: Sequence[Any], row
         return values
     module = importlib.import_module(library)
     if library == "polars":
-        # Row by row, said aloud: a square array would be read the other way round.
+        # Row by row, explicitly: a square array would be read the other way round.
         return module.DataFrame(values, schema=list(labels), orient="row")
     return module.DataFrame(values, columns=labels, index=_index(rows, len(values)))
 

@@ -1,4 +1,4 @@
-"""Options: names, numbers, orders, graphs, limits, and what is wished of groups."""
+"""Options: names, numbers, orders, graphs, limits, and wishes for groups."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
 Phase = TypeVar("Phase")
-#: What judges merges in closed form, as aggregators are told it.
+#: Closed-form judges of merges, as given to aggregators.
 BY_LEAST_SQUARES = "TargetAggregator(regressor=LinearRegression())"
 BY_RIDGE = "TargetAggregator(regressor=RidgeCV())"
-#: The other way to give a graph, in words.
+#: The other form of a graph, in words.
 PAIRS = "a list of neighbours as pairs of positions (i, j), whole numbers from 0"
 
 
@@ -72,7 +72,7 @@ def require(value: Any, allowed: Iterable[str], what: str) -> None:
 def refuse_unknown(
     given: Mapping[str, Any], signature: Signature, what: str, instead: Mapping[str, str]
 ) -> None:
-    """Refuse options that a function does not have, and say what may have been meant."""
+    """Refuse options that a function does not have, and suggest what may be meant."""
     known = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name in given:
         if name in instead:
@@ -87,7 +87,7 @@ def read_scorer(scoring: Any, model: Any) -> Any:
     if isinstance(scoring, str) and scoring not in get_scorer_names():
         close = difflib.get_close_matches(scoring, get_scorer_names(), n=3)
         hint = " or ".join(map(repr, close)) if close else "'r2' or 'neg_mean_squared_error'"
-        raise InputError(f"scoring={scoring!r} is not a score of scikit-learn: use {hint}.")
+        raise InputError(f"scoring={scoring!r} is not a scikit-learn score: use {hint}.")
     return check_scoring(model, scoring=scoring)
 
 
@@ -109,16 +109,16 @@ def read_coverage(coverage: Any) -> float:
 
 
 def require_fact(option: Any, registry: Mapping[str, Criterion], fact: str, what: str) -> None:
-    """Refuse a criterion without what another option needs of it."""
+    """Refuse a criterion that lacks what another option needs."""
     if not getattr(criterion_of(option, registry), fact):
         raise InputError(
-            f"{what} goes with criterion={either(registry, fact)} and not with {option!r}: use the "
-            "one or change the other."
+            f"{what} goes with criterion={either(registry, fact)} and not with {option!r}: change "
+            "one of the two."
         )
 
 
 def either(registry: Mapping[str, Any], fact: str) -> str:
-    """Names of all in a registry of which something holds, in words."""
+    """Names of all entries of a registry with a property, in words."""
     return " or ".join(repr(name) for name, one in registry.items() if getattr(one, fact))
 
 
@@ -207,10 +207,10 @@ def read_phase(option: Any, kind: type[Phase], what: str) -> Phase | None:
 
 
 def refuse_nested(name: str, held: Any) -> None:
-    """Refuse to set a parameter of an aggregator that is not there."""
+    """Refuse to set a parameter of an aggregator that is None or a word."""
     phase = name.partition("__")[0]
     raise InputError(
-        f"Invalid parameter {name!r}: {phase}={held!r} has none to set. Set {phase} to an "
+        f"Invalid parameter {name!r}: {phase}={held!r} has no parameters. Set {phase} to an "
         f"estimator, which can be done in the same call: set_params({phase}=..., {name}=...)."
     )
 
@@ -317,7 +317,7 @@ def _edges_as_matrix(connectivity: Any, n_variables: int, what: str) -> Any:
 
 
 def read_score(score: Any, scoring: Any) -> float:
-    """What a scorer gave for one fold, as a number that can be compared."""
+    """A scorer's result for one fold, as a number that can be compared."""
     try:
         number = float(score)
     except (TypeError, ValueError):
@@ -330,7 +330,7 @@ def read_score(score: Any, scoring: Any) -> float:
 
 
 def called(value: Any) -> str:
-    """A value as messages call it: an estimator by its class, which may hold long arrays."""
+    """A value as shown in messages: an estimator by its class, because it may hold long arrays."""
     return f"{type(value).__name__}()" if hasattr(value, "get_params") else repr(value)
 
 
@@ -362,7 +362,7 @@ def _penalties(alphas: Any, name: str) -> tuple[float, ...]:
 
 
 def refuse_levels_without_units() -> NoReturn:
-    """Refuse deviations from a mean of targets in their raw units."""
+    """Refuse deviations from a mean of targets in raw units."""
     raise InputError(
         Option("head", "levels"),
         " measures how far targets deviate from their group's mean, and scale='none' averages them "
@@ -403,7 +403,7 @@ def require_regressor(regressor: Any) -> None:
 
 
 def takes_gaps(regressor: Any) -> bool:
-    """Whether a regressor has a use for missing features, by its own word."""
+    """Whether a regressor says that it accepts missing features."""
     if isinstance(regressor, type) or not hasattr(regressor, "__sklearn_tags__"):
         return False  # no regressor, or one of another library, which does not say
     return bool(get_tags(regressor).input_tags.allow_nan)
@@ -420,7 +420,7 @@ def require_weighable(regressor: Any) -> None:
 
 
 def needs_rows_to_judge(judge: Any) -> Message:
-    """What in a fit needs rows where a regressor is fitted again to judge."""
+    """What needs rows in a fit whose regressor is fitted again to judge."""
     what = f"regressor={called(judge)}, which judges row by row, and "
     return Message(what, BY_LEAST_SQUARES, " does not,")
 
@@ -453,17 +453,17 @@ def refuse_pieces_in_search(kind: str) -> NoReturn:
     )
 
 
-# -- Where merging stops, and what is asked of groups besides
+# -- Where merging stops, and wishes for groups
 
 
-#: Parameters of an aggregator that are wishes, as they are where nothing is wished.
+#: Parameters of an aggregator that are wishes, with their defaults.
 USUAL = {"n_groups": None, "tolerance": None, "min_size": 1, "together": None, "apart": None}
-#: Members that an error names at most.
+#: Largest number of members that an error names.
 NAMED = 6
 
 
 def wishes_of(aggregator: Any) -> dict[str, Any]:
-    """What an aggregator wishes, by parameter: what is not as it is by default."""
+    """Wishes of an aggregator by parameter: those that are not the default."""
     given = {name: getattr(aggregator, name, usual) for name, usual in USUAL.items()}
     return {
         name: value
@@ -473,7 +473,7 @@ def wishes_of(aggregator: Any) -> dict[str, Any]:
 
 
 def read_cut(aggregator: Any) -> dict[str, Any]:
-    """What an aggregator wishes; refuses wishes that do not go with other options."""
+    """Wishes of an aggregator; refuses those that contradict other options."""
     given = wishes_of(aggregator)
     if not given:
         return {}
@@ -502,14 +502,14 @@ def read_cut(aggregator: Any) -> dict[str, Any]:
     for name in ("n_groups", "min_size"):
         value = given.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise InputError(wish[name], " is not a count: give a whole number from 1.")
+            raise InputError(wish[name], " is not a count: give a whole number, 1 or more.")
     return given
 
 
 def read_limit(phase: Any, registry: Mapping[str, Criterion]) -> float | None:
     """The largest loss at which a phase merges; None for "auto", where it can be chosen.
 
-    Infinity where a number of groups is wished of what has no limit that could be chosen.
+    Infinity where a number of groups is wished and no limit can be chosen.
     """
     counted = "n_groups" in read_cut(phase)
     if not (isinstance(phase.max_loss, str) and phase.max_loss == "auto"):
@@ -570,7 +570,7 @@ def read_wishes(
 def without_names(
     aggregator: Any, names: Sequence[str], labels: Sequence[Any]
 ) -> dict[str, list[tuple[int, int]]]:
-    """Pairs that an aggregator names, by position, for the same targets as arrays."""
+    """Pairs of an aggregator by position, for the same targets as arrays."""
     given = {name: getattr(aggregator, name) for name in ("together", "apart")}
     return {
         name: _read_pairs(pairs, name, names, labels)
@@ -614,7 +614,7 @@ def _joined(
     graph: Any,
     names: Sequence[str],
 ) -> tuple[tuple[int, ...], ...]:
-    """Groups that come first: pairs that have one in common, and in a graph whoever is between."""
+    """Groups that are joined first: pairs with a common member; in a graph, also those between."""
     labels = np.arange(len(names))
     for one, other in together:
         between = (
@@ -625,7 +625,7 @@ def _joined(
     for one, other in apart:
         if labels[one] == labels[other]:
             raise InputError(
-                f"apart holds {names[one]!r} and {names[other]!r} apart, and together joins them: "
+                f"apart separates {names[one]!r} and {names[other]!r}, and together joins them: "
                 "leave one of the two out."
             )
     return tuple(tuple(group.tolist()) for group in Partition(labels).groups if group.size > 1)
@@ -639,11 +639,11 @@ def _between(
     graph: Any,
     names: Sequence[str],
 ) -> list[int]:
-    """The fewest neighbours that connect two, both included, and none held apart from them."""
+    """The fewest neighbours that connect two, both included, none of them held apart from these."""
     groups = labels[[one, other]]
     barred = {c for a, b in apart for c, d in ((a, b), (b, a)) if labels[d] in groups}
     open_to = np.array([k not in barred or labels[k] in groups for k in range(labels.size)])
-    # Those that are joined already are not a step away.
+    # Vertices that are joined already are no step apart.
     inside = np.isin(labels, groups)
     links = sparse.coo_array(graph)
     both = open_to[links.row] & open_to[links.col]
@@ -767,7 +767,7 @@ def require_wished(
     graph: Any,
     names: Sequence[str] | None,
 ) -> None:
-    """Refuse groups that the merges have left otherwise than they were wished; says by whom."""
+    """Refuse groups that are not as wished after the merges; tells what prevented it."""
     known = [f"y{k}" for k in range(partition.n_variables)] if names is None else names
     wished, smallest = Option("n_groups", wishes.n_groups), Option("min_size", wishes.min_size)
     small = np.flatnonzero(partition.sizes < wishes.min_size)
@@ -807,7 +807,7 @@ def refuse_unasked(wishes: Wishes, n_variables: int) -> None:
 def _causes(
     aggregator: Any, wishes: Wishes, partition: Partition, names: Sequence[str]
 ) -> list[str]:
-    """What has kept the groups from going on merging."""
+    """What kept the groups from merging further."""
     causes = []
     labels = partition.labels
     held = [(a, b) for a, b in wishes.apart if labels[a] != labels[b]]

@@ -1,4 +1,4 @@
-"""Tasks of their own: columns by a layout, rows by ids, and whether that is enough to go by."""
+"""Tasks with their own data: columns by a layout, rows by ids, and whether these suffice."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
             "each target."
         )
     if table.dtype.kind in "OUS":
-        # From a list of names and numbers numpy makes text of all.
+        # numpy turns a list of names and numbers into text.
         table = _filled(np.array(layout, dtype=object))
     positions = _named(table, names) if table.dtype.kind == "O" else table
     whole = np.asarray(positions, dtype=float)
@@ -144,8 +144,8 @@ def require_series(
 
 
 def warn_if_own_inputs_are_doubtful(series: Series, names: Sequence[str]) -> None:
-    """Say when rounding of some target's inputs could decide, and name the first."""
-    if series.counts is not None:  # of sums it has been said
+    """Warn when rounding of some target's inputs could decide, and name the first."""
+    if series.counts is not None:  # for sums the warning was given
         return
     for start in range(0, series.n_tasks, TASKS_AT_ONCE):
         part = series.values[start : start + TASKS_AT_ONCE, :-1]
@@ -191,7 +191,7 @@ def _rows_of(series: Series, fewest: int | None) -> tuple[IntArray, IntArray]:
 
 
 def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
-    """Say how many predictions could not be made."""
+    """Warn how many predictions could not be made."""
     gaps = np.isnan(predicted)
     if not gaps.any():
         return
@@ -203,7 +203,7 @@ def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
 
 
 def warn_if_series_are_short(series: Series, names: Sequence[str], fewest: int) -> None:
-    """Say that some target has too few rows for least squares, and what is used in its place."""
+    """Warn that some target has too few rows for least squares, and what is used instead."""
     rows, needed = _rows_of(series, fewest)
     short = np.flatnonzero(rows < needed)
     task, n_inputs = int(short[0]), int(series.has[short[0]].sum())
@@ -215,7 +215,7 @@ def warn_if_series_are_short(series: Series, names: Sequence[str], fewest: int) 
 
 
 def warn_if_own_folds_are_short(fold: int, chosen: Mapping[Option, Option]) -> None:
-    """Say that nothing can be chosen on folds, and what is used: option by option."""
+    """Warn that nothing can be chosen on folds, and what is used for each option."""
     what = [piece for option in chosen for piece in (" and ", option)][1:]
     used = [piece for option in chosen.values() for piece in (" and ", option)][1:]
     if not chosen:
@@ -280,7 +280,7 @@ def is_column(tasks: Any) -> bool:
 
 
 def take_column(X: Any, tasks: Any) -> tuple[Any, Any]:
-    """Tell the ids apart from the features of one table."""
+    """Separate the ids from the features of one table."""
     labels = getattr(X, "columns", None)
     if labels is not None:
         if tasks in list(labels):
@@ -337,7 +337,7 @@ def read_ids(tasks: Any, n_rows: int | None, start: int = 0) -> list[Any]:
     """One id for each row, of any hashable kind; of a chunk that starts with a row of all."""
     if tasks is None:
         raise TypeError(
-            "PooledCTFARegressor needs to know whose row is whose: pass tasks=, one id for each "
+            "PooledCTFARegressor needs the task of each row: pass tasks=, one id for each "
             "row of X, or the name of a column of X that holds them (in a search: "
             "set_fit_request(tasks=True), set_score_request(tasks=True) and so on, with "
             "sklearn.set_config(enable_metadata_routing=True))."
@@ -410,8 +410,8 @@ def as_ids(ids: Sequence[Any]) -> AnyArray:
 def refuse_intervals_of_strangers(unseen: Sequence[Any]) -> None:
     """Refuse intervals of tasks that fit has not seen."""
     raise InputError(
-        f"tasks that fit has not seen have no intervals: {_some(unseen)}. How far their levels are "
-        "off is not known; leave them out, or use predict."
+        f"tasks that fit has not seen have no intervals: {_some(unseen)}. The errors of their "
+        "levels are not known; leave them out, or use predict."
     )
 
 
@@ -448,9 +448,9 @@ def require_varying_within(within: FloatArray, target: FloatArray) -> None:
 def warn_if_slopes_are_doubtful(
     inputs: FloatArray, within: FloatArray, weights: FloatArray | None
 ) -> None:
-    """Say when rounding of inputs could decide; ``within`` they are about the means of tasks."""
+    """Warn when rounding of inputs could decide; ``within``: they are about the means of tasks."""
     if may_be_doubtful(within[None]).any():
-        # Back where they were: numbers are as exact as they were given.
+        # At their own level: numbers are as exact as given.
         design = Design.of(within + inputs.mean(axis=0), weights)
         warn_if_doubtful([design], "X within tasks")
 
@@ -464,7 +464,7 @@ def read_task(task: Any, ids: Sequence[Any]) -> int:
 
 
 def refuse_option(option: str, given: Any, why: str, instead: str) -> None:
-    """Refuse an option of Phase I that means nothing for tasks with rows of their own."""
+    """Refuse an option of Phase I that has no meaning for tasks with rows of their own."""
     raise InputError(f"{option}={called(given)} {why} in PooledCTFARegressor: {instead}.")
 
 
@@ -504,7 +504,7 @@ def require_few_told(n_rows: int, n_tasks: int, most: int) -> None:
 
 
 def warn_of_tasks_without_models(n_lost: int, n_tasks: int, regressor: Any) -> None:
-    """Say that some tasks have too few rows for a regressor to be fitted to them."""
+    """Warn that some tasks have too few rows for a regressor to be fitted to them."""
     if n_lost:
         warn(
             f"{n_lost} of {n_tasks} tasks have too few rows for {called(regressor)} to be fitted "
@@ -514,10 +514,10 @@ def warn_of_tasks_without_models(n_lost: int, n_tasks: int, regressor: Any) -> N
 
 
 def refuse_weights_of_gaps(judge: Any) -> None:
-    """Refuse weights of targets with gaps that a regressor is fitted again to judge."""
+    """Refuse target weights where a refitted regressor judges targets with gaps."""
     raise InputError(
-        f"target_weight was given, and {called(judge)} judges targets with gaps all alike: leave "
-        "the weights out, or judge by ",
+        f"target_weight was given, and {called(judge)} gives all targets with gaps the same "
+        "weight: leave the weights out, or judge by ",
         BY_LEAST_SQUARES,
         ".",
     )

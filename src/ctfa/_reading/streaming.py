@@ -1,4 +1,4 @@
-"""Rows that come piece by piece: all that is kept of them are sums, solved again with each call."""
+"""Rows given piece by piece: only their sums are kept, and solved again with each call."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PIECES_OF_TASKS = (
 
 @dataclass(frozen=True, eq=False)
 class RunningSums:
-    """Summaries of all rows that came, of those in the same folds together.
+    """Summaries of all rows so far, of those in the same folds together.
 
     Every piece of rows is divided like the rows of a fit: fold ``i`` is the ``i``-th block of all
     pieces. A row's class is numbered by its folds for all purposes, the last purpose fastest.
@@ -113,7 +113,7 @@ class RunningSums:
         return Classes(n_given, None, ids, {}), np.arange(n_keys), tuple(following)
 
     def stand_in(self, together: Sequence[IntArray] | None = None) -> StandIns:
-        """Rows that stand in for all that came, with their folds.
+        """Rows that stand in for all rows so far, with their folds.
 
         ``together`` are the inputs of each fit, where these are not all.
         """
@@ -153,10 +153,9 @@ def _joined(held: Any) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class TaskSums:
-    """Summaries of all rows that came, of those of one task and fold together.
+    """Summaries of all rows so far, of those of one task and fold together.
 
-    The rows of each task are dealt to folds as they come (``deal_rows``), whatever pieces they come
-    in.
+    The rows of each task are dealt to folds in their order (``deal_rows``), whatever the pieces.
     """
 
     n_columns: int  # inputs and target
@@ -198,7 +197,7 @@ class TaskSums:
         return replace(self, classes=classes, arrived=arrived)
 
     def stand_in(self, together: Sequence[IntArray] | None = None) -> StandIns:
-        """Rows that stand in for all that came, with their tasks and folds."""
+        """Rows that stand in for all rows so far, with their tasks and folds."""
         require_some_rows(self.n_rows)
         classes, known = Classes.one(n_dealt=self.n_dealt), (self.widths, self.targets)
         return stand_in(self.classes, classes, *known, weighed=True)
@@ -224,14 +223,14 @@ def _sums_of_piece(
 
 
 class going_on:  # a decorator
-    """A method that goes on from earlier rows, which a model made by ``fit`` does not have."""
+    """A method that continues from earlier rows, which a model made by ``fit`` does not keep."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
         self.__doc__ = method.__doc__
 
     def __get__(self, model: Any, kind: type) -> Any:
-        """The method, as of any class, unless the model has no sums to go on from."""
+        """The method, unless the model has no sums to continue from."""
         if model is None:
             return self._method
         model._require_stream()
@@ -246,9 +245,9 @@ class Streaming:
     """
 
     _arguments: tuple[str, ...]  # of partial_fit, those of a tuple up to the weights
-    _sums: Any  # RunningSums, or TaskSums; None after fit, which keeps nothing
+    _sums: Any  # RunningSums, or TaskSums; None after fit, which keeps no sums
     _column: Any = None  # of the inputs, which holds the ids of the tasks
-    _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
+    _input_gaps = False  # whether a fit accepts inputs with gaps, for messages
     n_features_in_: int
 
     def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
@@ -266,10 +265,10 @@ class Streaming:
         return None
 
     def _require_stream(self) -> None:
-        """Refuse to go on from a model that was made by ``fit``; a new one may be begun.
+        """Refuse to continue from a model that was made by ``fit``.
 
-        As scikit-learn's own error of this kind it is an ``AttributeError`` too: to those who ask,
-        such as its checks, a model made by ``fit`` has no ``partial_fit``.
+        Like scikit-learn's own error of this kind it is an ``AttributeError`` too: for ``hasattr``,
+        as in its checks, a model made by ``fit`` has no ``partial_fit``.
         """
         if hasattr(self, "partition_") and getattr(self, "_sums", None) is None:
             raise NotFittedError(
@@ -279,7 +278,7 @@ class Streaming:
             )
 
     def _stream(self, given: Rows) -> Self:
-        """Add pieces, then solve; whatever fails leaves everything as it was."""
+        """Add pieces, then solve; a failure leaves everything as it was."""
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
         n_pieces = 0
@@ -292,7 +291,7 @@ class Streaming:
                     raise
                 text = str(error).rstrip(".")
                 raise InputError(f"{name}: {text}. Nothing of this call was added.") from error
-            except Exception as error:  # of those who read it: a disk, a worker
+            except Exception as error:  # of reading it: a disk, a worker
                 error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
                 raise
         if not n_pieces:
@@ -308,7 +307,7 @@ class Streaming:
         return self
 
     def _solve(self) -> None:
-        """Fit to rows that stand in for all that came."""
+        """Fit to rows that stand in for all rows so far."""
         together = self._fitted_together(self._sums.widths)
         n_columns = sum(self._sums.widths)
         with one_thread((n_columns, n_columns)):
@@ -392,8 +391,8 @@ def _pieces_of(piece: Rows, names: Sequence[str]) -> Iterator[tuple[str, Rows]]:
             one = next(following)
         except StopIteration:
             return
-        except Exception as error:  # of whoever makes them
-            error.add_note(f"Piece {number} could not be had; {NOTHING_CHANGED}")
+        except Exception as error:  # of the code that makes them
+            error.add_note(f"Piece {number} could not be read; {NOTHING_CHANGED}")
             raise
         try:
             known = _read_piece_names(one, names, like)
@@ -445,8 +444,8 @@ def _require_same_piece(
     first, again = (1.0 if one is None else one for one in (seen.weights, weights))
     if not np.allclose(first, again):
         raise InputError(
-            "target_weight differs from that of the first call, which holds for all: leave it out, "
-            "or start again."
+            "target_weight differs from that of the first call, which applies to all: leave it "
+            "out, or start again."
         )
 
 
@@ -477,7 +476,7 @@ def _folds_of(wanted: Sequence[Wanted], known: RunningSums | TaskSums | None) ->
 
 
 class StreamingTargets(Streaming):
-    """Estimators of several targets that take their rows piece by piece."""
+    """Estimators of several targets that accept rows piece by piece."""
 
     _arguments = ("X", "y", "sample_weight", "confounds", "target_weight")
 
@@ -491,11 +490,10 @@ class StreamingTargets(Streaming):
         confounds: Any = None,
         target_weight: Any = None,
     ) -> Self:
-        """Add rows to those seen before, and solve again: as ``fit`` on all of them, stacked.
+        """Add rows to those seen before, and solve again: the result of ``fit`` on all of them.
 
-        What is kept of the rows are sums, so that no row is read twice: a model of many years
-        takes in another year in the time that this year takes. A call that is refused changes
-        nothing.
+        Only sums of the rows are kept, so that no row is read twice: adding one year to a model of
+        many years takes the time of that year. A call that is refused changes nothing.
 
         Parameters
         ----------
@@ -510,7 +508,7 @@ class StreamingTargets(Streaming):
         confounds : array of shape (n_samples, n_columns), default=None
             As in ``fit``, the same columns in every piece.
         target_weight : array of shape (n_targets,), default=None
-            As in ``fit``; that of the first call holds for all.
+            As in ``fit``; that of the first call applies to all.
 
         Returns
         -------
@@ -520,10 +518,10 @@ class StreamingTargets(Streaming):
         -----
         Where folds choose ``max_loss="auto"``, or judge features, their number is given and each
         piece is divided into as many contiguous blocks: fold ``i`` is the ``i``-th block of all
-        pieces. A piece of less than two rows per fold deals its rows one by one, going on where the
-        last such piece ended. Regressors are those that learn from sums: LinearRegression, Ridge,
-        Lasso and ElasticNet. A model made by ``fit`` keeps no sums and cannot be gone on with:
-        start with ``partial_fit``.
+        pieces. The rows of a piece of less than two rows per fold are dealt one by one, continuing
+        where the last such piece ended. Regressors are those that learn from sums:
+        LinearRegression, Ridge, Lasso and ElasticNet. A model made by ``fit`` keeps no sums, so
+        ``partial_fit`` cannot add to it: start with ``partial_fit``.
 
         Examples
         --------
@@ -539,7 +537,7 @@ class StreamingTargets(Streaming):
 
 
 class StreamingTasks(Streaming):
-    """Estimators of tasks with rows of their own that take these piece by piece."""
+    """Estimators of tasks with rows of their own that accept them piece by piece."""
 
     _arguments = ("X", "y", "tasks", "sample_weight")
 
@@ -547,9 +545,9 @@ class StreamingTasks(Streaming):
     def partial_fit(
         self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Add rows to those seen before, and solve again: as ``fit`` on all of them, stacked.
+        """Add rows to those seen before, and solve again: the result of ``fit`` on all of them.
 
-        What is kept of the rows are sums by task, so that no row is read twice. A piece may bring
+        Only sums of the rows by task are kept, so that no row is read twice. A piece may bring
         rows of tasks that are known, and tasks that are new. A call that is refused changes
         nothing.
 
@@ -572,10 +570,10 @@ class StreamingTasks(Streaming):
         Notes
         -----
         Where folds choose ``max_loss="auto"`` their number is given, and the rows of each task are
-        dealt to them as they come: whatever pieces they come in, the folds are those of ``fit`` on
-        all rows in the same order. Regressors are those that learn from sums: LinearRegression,
-        Ridge, Lasso and ElasticNet. A model made by ``fit`` keeps no sums and cannot be gone on
-        with: start with ``partial_fit``.
+        dealt to them in their order: whatever the pieces, the folds are those of ``fit`` on all
+        rows in the same order. Regressors are those that learn from sums: LinearRegression,
+        Ridge, Lasso and ElasticNet. A model made by ``fit`` keeps no sums, so ``partial_fit``
+        cannot add to it: start with ``partial_fit``.
 
         Examples
         --------

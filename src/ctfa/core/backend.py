@@ -1,7 +1,7 @@
-"""Who runs a scan: numpy, or a compiled kernel that makes the same decisions.
+"""What runs a scan: numpy, or a compiled kernel that makes the same decisions.
 
-The code of ``scans`` serves everything and is what a kernel is tested against. A
-kernel serves some spaces and criteria and declines the rest, and then numpy runs. Which backend is
+The code of ``scans`` handles everything, and kernels are tested against it. A kernel handles some
+spaces and criteria and declines the rest; then numpy runs. Which backend is
 used is named by the environment variable ``CTFA_BACKEND`` or, within a block of code, by ``using``:
 
 - ``"auto"`` (the default): a kernel where its package is installed and the problem is large enough;
@@ -58,7 +58,7 @@ class Questions:
 
 
 class RankedQuestions(Protocol):
-    """Questions that rank their answers where they find them, for scans among all pairs."""
+    """Questions whose answers are ranked where they are computed, for scans among all pairs."""
 
     best_refused: float  # smallest loss above the limit in all rows so far
 
@@ -72,14 +72,14 @@ class RankedQuestions(Protocol):
         """The first pairs of a block with those that changed before it."""
 
     def n_candidates(self, block: int) -> int:
-        """Length of that row, had it come whole."""
+        """Length of the whole row."""
 
     def refusals(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Blocks left, whom each is nearest to, at what loss (infinite where there is none)."""
+        """Blocks left, the one nearest to each, and its loss (infinite where there is none)."""
 
 
 def _declines(*_: Any, **__: Any) -> None:
-    """Leave a scan to others."""
+    """Decline."""
 
 
 class Backend(NamedTuple):
@@ -129,7 +129,7 @@ def named() -> str:
 
 
 def _first(what: str, *given: Any, **options: Any) -> Any:
-    """What the first backend says that does not decline, of those that may be used now."""
+    """The answer of the first backend that does not decline, of those that may be used now."""
     name = named()
     if name == "numpy":
         return None

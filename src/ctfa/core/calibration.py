@@ -1,10 +1,10 @@
-"""How far predictions err: intervals calibrated on rows that models had not seen.
+"""How far predictions err: intervals calibrated on held-out rows.
 
 Errors of held-out rows are put in units of each target's own size of error, which is drawn towards
 that of its group, and their quantiles are pooled within groups: short series borrow the residuals
-of their group. Where the size of errors can be told from what is known of a row before its target
-is (the prediction, the confounds, the inputs), and blocks of rows that have not been learned from
-agree, errors are in units of that, too: locally scaled conformal prediction.
+of their group. Where the size of errors can be predicted from what is known of a row before its
+target (the prediction, the confounds, the inputs), and held-out blocks of rows agree, errors are in
+units of that size, too: locally scaled conformal prediction.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Normal scores at which quantiles of errors are kept: from 1 in 9,000 to its opposite.
 SCORES = np.linspace(-3.7, 3.7, 75)
-#: Errors of other groups count, all together, as so many of a group's own.
+#: Errors of other groups count, all together, as this many of a group's own.
 BORROWED = 50.0
 #: Size of errors about a target's own: from a quarter to four times.
 LEAST, MOST = 0.25, 4.0
-#: Entries that are learned from at most, where more would say little new.
+#: Largest number of entries to learn from; more would say little new.
 ENOUGH = 6000
-#: Columns that the size of errors may follow, at most; and their ridge penalty for each row.
+#: Largest number of columns that the size of errors may follow; and their ridge penalty per row.
 MOST_COLUMNS, PENALTY = 10, 0.02
-#: Standard errors by which what errors follow must pay on blocks left out.
+#: Standard errors by which such columns must pay on held-out blocks.
 PAYS = 0.5
 #: Inputs of a target up to which errors may follow them.
 MOST_INPUTS = 100
-#: Spreads of an input beyond which it is no further off.
+#: Spreads of an input at which its distance is cut off.
 FAR = 4.0
 #: Mean absolute error of a normal one of standard deviation one.
 NORMAL = float(np.sqrt(2.0 / np.pi))
@@ -41,7 +41,7 @@ Column = Callable[[IntArray, IntArray], FloatArray]
 
 
 class Errors(NamedTuple):
-    """Errors on rows that models had not seen, one entry per row and target."""
+    """Errors on held-out rows, one entry per row and target."""
 
     error: FloatArray  # (N,): true less predicted
     predicted: FloatArray  # (N,)
@@ -118,15 +118,15 @@ class Known(NamedTuple):
             return blocks
         for columns in self.layout.T:
             at = columns[columns >= 0]
-            everybody = standard(inputs[:, at], first + at)
-            away = np.abs(everybody).mean(axis=1) - NORMAL if at.size else np.zeros(len(inputs))
+            standardised = standard(inputs[:, at], first + at)
+            away = np.abs(standardised).mean(axis=1) - NORMAL if at.size else np.zeros(len(inputs))
             blocks[1] += [far(of_slot(columns)), of_row(away)]
             blocks[2].append(of_slot(columns))
         return blocks
 
 
 class Calibration(NamedTuple):
-    """What a model is known to err by: quantiles of errors, their sizes, and what these follow."""
+    """Known errors of a model: their quantiles, their sizes, and the columns these follow."""
 
     scale: FloatArray  # (L,): mean absolute error of each target
     labels: IntArray  # (L,): row of the table of each
@@ -231,7 +231,7 @@ def _shrunken(errors: Errors, own: FloatArray, unit: FloatArray, labels: IntArra
     """Size of the errors of each target, drawn towards its group's as far as chance goes.
 
     Shares of the target's spread, on a logarithmic scale. What is chance in a target's own is told
-    by how it changes from block to block of rows, which holds for series that remember.
+    by how it changes from block to block of rows, which holds for autocorrelated series.
     """
     usable = (own > 0.0) & (unit > 0.0)
     n_targets, n_folds = own.size, int(errors.fold.max()) + 1

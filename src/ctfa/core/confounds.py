@@ -1,4 +1,4 @@
-"""What is known of every series before it is asked about: seasons, a trend, taken off first.
+"""Seasons or a trend, which are removed from every series first.
 
 Each series is regressed on the columns of confounds with an intercept, over the rows given and
 where it is observed; the residuals are its anomalies. Columns may depend on each other (all twelve
@@ -24,8 +24,8 @@ from ctfa.core.types import FloatArray, IntArray
 #: Singular values of unit columns below this share of the largest are rounding. Months, harmonics
 #: and trends are far from it; a tighter cut would take the rounding of a dependent column for one.
 RANK_CUTOFF = 1e-10
-#: Residuals that vary by less than this share of the largest value are rounding: the confounds say
-#: all there is to say of such a series.
+#: Residuals that vary by less than this share of the largest value are rounding: the confounds
+#: explain such a series completely.
 RESIDUE = 1e3 * EPS
 #: Eigenvalues below this share of the largest are rounding, as of twelve months that add up to one.
 SQUARED_CUTOFF = 1e-10
@@ -37,7 +37,7 @@ Reflectors = tuple[FloatArray, FloatArray]
 
 
 class Lines(NamedTuple):
-    """What confounds say of series: ``level + (columns - centre) @ slopes``."""
+    """What confounds explain of series: ``level + (columns - centre) @ slopes``."""
 
     levels: FloatArray  # (m,)
     slopes: FloatArray  # (m, p)
@@ -121,7 +121,7 @@ class Confounds:
 
         Residuals have only ``n - rank - 1`` dimensions. In an orthonormal basis of these, embedded
         among the vectors of ``n - rank`` numbers with mean zero, every inner product is what it
-        was (weights included), and whoever counts rows counts the degrees of freedom that are left.
+        was (weights included), and the number of rows counts the degrees of freedom that are left.
         """
         used = self.row_scale > 0.0
         series = residuals[..., used] * self.row_scale[used]
@@ -181,7 +181,7 @@ def take_off(
 
 
 def climatology_of(values: FloatArray, columns: FloatArray, weights: FloatArray | None) -> Lines:
-    """What columns say of each series ``(n, m)``, by least squares on the rows it has.
+    """What columns explain of each series ``(n, m)``, by least squares on the rows it has.
 
     Where parts of the calendar are never seen, the mean stands for them, as in ``take_off``.
     """
@@ -240,9 +240,9 @@ def held_out_share(
     """Share of the variance of series ``(n, m)`` that columns explain in rows left out.
 
     Each block of rows is predicted by regressions on all others, with the columns and without;
-    ``beside`` are columns that both have. Noise has a share below zero, however many columns there
-    are, and so has noise that remembers, if blocks are longer than its memory. NaN where a series
-    does not vary.
+    ``beside`` are columns that both have. The share of noise is below zero, however many columns
+    there are, and so is that of autocorrelated noise, if blocks are longer than its memory. NaN
+    where a series does not vary.
     """
     known = np.zeros((len(values), 0)) if beside is None else beside
     less, more = np.zeros((2, values.shape[1]))

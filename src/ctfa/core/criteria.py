@@ -1,7 +1,7 @@
-"""What a merge costs. Every criterion returns a loss; a merge is made when ``loss <= max_loss``.
+"""What a merge costs. A criterion returns a loss; a merge is made when ``loss <= max_loss``.
 
-Criteria see fits, never data, and answer for one candidate or for many at once. Whatever else is
-known of one stands beside its loss in a ``Criterion``: a new one is one such object in
+Criteria see fits, never data, and answer for one candidate or for many at once. Everything else
+about a criterion stands beside its loss in a ``Criterion``: a new one is one such object in
 ``TARGET_CRITERIA`` or ``FEATURE_CRITERIA``, and words, pages, files, errors and ties follow.
 """
 
@@ -23,7 +23,7 @@ Loss: TypeAlias = Callable[[Evidence], Number]
 class Criterion:
     """A loss and what is known of it; the defaults hold for a user's own."""
 
-    name: str | None  # as users call it; None for one of their own
+    name: str | None  # its public name; None for a user's own
     loss: Loss
     words: str = ""  # what "a merge costs", in the methods of a report
     unit: float | None = None  # power of the target's variance that losses have; None: ask
@@ -53,7 +53,7 @@ class Criterion:
 def criterion_of(option: Any, *registries: Mapping[str, Criterion | Loss]) -> Criterion:
     """A criterion by its name, by its loss or by itself; what is not known is a user's own.
 
-    A registry may hold a bare loss: nothing but its name is known of it then.
+    A registry may hold a bare loss: then only its name is known.
     """
     if isinstance(option, Criterion):
         return option

@@ -1,4 +1,4 @@
-"""Choosing ``max_loss`` by what held-out rows say of the groups it gives."""
+"""Choosing ``max_loss`` by the held-out error of its groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ctfa.core.spaces.targets import ROUNDING
 from ctfa.core.types import BoolArray, FloatArray
 
-#: Limits tried: from no merge at all to one group, close together around break-even.
+#: Limits tried: from no merge to one group, close together around break-even.
 GRID = np.array(
     [-np.inf, 0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 10, 30, np.inf], dtype=float
 )
@@ -48,9 +48,9 @@ class CutCurve:
         """Choose the limit of fewest groups that are within one paired standard error of the best.
 
         Or whose error is at most that of the best and a share of it, ``tolerance``. Of limits that
-        leave as many, the one nearest to where theory puts it. With errors of the model one reads
+        leave as many, the one nearest to the theoretical limit. With errors of the model one reads
         this is the coarsest map that held-out rows cannot tell from the best; a limit of smaller
-        groups is a finer one that nothing speaks for.
+        groups gives a finer map without evidence for it.
         """
         curve = cls(max_loss, fold_errors, n_groups, -1)
         best = curve.error[curve.best]
@@ -212,8 +212,8 @@ def without_rounding(errors: FloatArray, of_values: float = 0.0) -> FloatArray:
 def middle_of_best(curve: CutCurve) -> int:
     """The limit of the smallest error; of ties, the middle of those with the fewest groups.
 
-    Not the fewest groups among those about as good, as for targets: with as many inputs as tasks of
-    own rows have, the best pairs of many are mostly luck, and folds see it clearly.
+    Not the fewest groups among those about as good, as for targets: with as many inputs as tasks
+    with their own rows have, the best pairs of many are mostly luck, and folds show it clearly.
     """
     best = np.flatnonzero(curve.fewest_groups(curve.best))
     # Neighbours only: the same error further off is a coincidence.

@@ -198,7 +198,7 @@ def about_means(rows: FloatArray, row_scale: FloatArray) -> tuple[FloatArray, Fl
 
 def is_single(rows: FloatArray) -> bool:
     """Whether numbers came in single precision: it has them all, and they are not whole."""
-    for some in (rows[:16], rows):  # most data are told by their first rows
+    for some in (rows[:16], rows):  # most data are recognised by their first rows
         with np.errstate(over="ignore"):
             found = (some.astype(np.float32) == some).all(axis=0)
         if not found.any():

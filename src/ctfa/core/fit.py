@@ -1,4 +1,4 @@
-"""What a criterion is told about a possible merge."""
+"""What a criterion knows of a possible merge."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ class Fit(NamedTuple):
 
     ``explained`` and ``residual`` are sums of squares about the mean; where many candidates are
     asked about at once they are arrays, one entry per candidate.
+
+    Examples
+    --------
+    >>> from ctfa.core.fit import Fit
+    >>> fit = Fit(explained=6.0, residual=4.0, n_samples=44, n_inputs=3, rank=3, dof=40, size=1)
+    >>> fit.total, fit.noise_variance
+    (10.0, 0.1)
     """
 
     explained: Number
@@ -49,7 +56,7 @@ class Fit(NamedTuple):
 
 
 class Evidence:
-    """Two blocks as they stand, the one that would replace them, and what tells them apart.
+    """Two blocks, the one that would replace them, and the regression of their difference.
 
     ``before`` holds the fit of each block's mean (targets), or the one model that contains both
     (features, where a merge changes the model itself). ``difference`` is the regression that a
@@ -57,8 +64,19 @@ class Evidence:
     that lets two features differ (features). ``f_star`` is the F of that regression at which a
     merge breaks even in expectation. ``stake`` is what a unit of its sum of squares weighs in the
     total risk, where the sizes of the blocks do not say it (``core/members.py``). Each may be given
-    as a function, called when a criterion first wants it: no criterion wants all, and a question
+    as a function, called when a criterion first needs it: no criterion needs all, and a question
     costs little more than its arithmetic.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa.core.design import Design
+    >>> from ctfa.core.spaces.targets import TargetSpace
+    >>> rng = np.random.default_rng(0)
+    >>> design, Y = Design.of(rng.normal(size=(50, 3)), None), rng.normal(size=(50, 5))
+    >>> evidence = TargetSpace.of(design, design.centre(Y)).evidence(0, np.arange(1, 5))
+    >>> evidence.difference.f_statistic.shape
+    (4,)
     """
 
     __slots__ = ("_given", "after", "before", "difference", "f_star", "stake")

@@ -82,7 +82,7 @@ class DenseGram:
         return steps.cumsum(axis=1)[:, :, None], rows.take(others, axis=2).cumsum(axis=1)
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Be told which blocks will be asked about next, against whom. Changes no answer."""
+        """Prepare for coming questions about these blocks and others. Changes no answer."""
 
     def sums(self, blocks: IntArray) -> list[FloatArray]:
         """The block sums themselves, one row per block, of each kind."""

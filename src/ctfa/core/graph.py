@@ -1,4 +1,4 @@
-"""Who comes first, and who may merge with whom."""
+"""The order of variables, and which may merge."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ ORDERS: dict[str, Order] = {"given": given, "random": random, "correlation": cor
 
 
 def some_vertices(count: int, most: int, graph: sparse.csr_array | None) -> IntArray:
-    """At most so many of all vertices, evenly; with a graph whole neighbourhoods.
+    """At most this many of all vertices, evenly; with a graph, whole neighbourhoods.
 
-    Vertices far apart in a graph would have nobody to merge with. Neighbourhoods grow breadth first
-    from vertices evenly among all.
+    Vertices far apart in a graph would have no partner to merge with. Neighbourhoods grow breadth
+    first from vertices evenly among all.
     """
     if count <= most:
         return np.arange(count)
@@ -58,7 +58,25 @@ NEIGHBOURHOOD = 250
 
 
 class Neighbours:
-    """A graph whose vertices merge as blocks do: no edge, no merge; components never join."""
+    """A graph whose vertices merge as blocks do: no edge, no merge; components never join.
+
+    Parameters
+    ----------
+    graph : sparse array of shape (n_variables, n_variables)
+        Symmetric; the diagonal is ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from ctfa.core.graph import Neighbours
+    >>> path = Neighbours(sparse.csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])))
+    >>> path.of(0)
+    array([1])
+    >>> path.merge(0, 1)
+    >>> path.of(0)
+    array([2])
+    """
 
     def __init__(self, graph: sparse.csr_array) -> None:
         self._of: list[set[int]] = [
@@ -70,7 +88,7 @@ class Neighbours:
 
     @property
     def n_edges(self) -> int:
-        """Number of pairs of neighbours as they stand."""
+        """Number of pairs of neighbours."""
         return sum(map(len, self._of)) // 2
 
     def of(self, block: int) -> IntArray:
@@ -78,7 +96,7 @@ class Neighbours:
         return np.array(sorted(self._of[block]), dtype=np.intp)
 
     def edges(self) -> tuple[IntArray, IntArray]:
-        """All pairs of neighbours as they stand, ``first < second``, ascending."""
+        """All pairs of neighbours, ``first < second``, ascending."""
         count = [len(near) for near in self._of]
         first = np.repeat(np.arange(len(count)), count)
         second = np.fromiter(chain.from_iterable(self._of), dtype=np.intp, count=first.size)
@@ -87,7 +105,7 @@ class Neighbours:
         return first[order], second[order]
 
     def merge(self, block: int, other: int) -> None:
-        """Hand the neighbours of ``other`` to ``block``."""
+        """Give the neighbours of ``other`` to ``block``."""
         moved = self._of[other]
         for neighbour in moved:
             self._of[neighbour].discard(other)
@@ -99,7 +117,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is asked of groups besides their losses."""
+    """Wishes for groups besides their losses."""
 
     n_groups: int | None = None
     #: Error above the best that is accepted, as a share; None is one standard error.
@@ -110,7 +128,7 @@ class Wishes:
 
     @property
     def shape_groups(self) -> bool:
-        """Whether the path itself is another one, and not only where it is cut."""
+        """Whether wishes change the path itself, not only where it is cut."""
         return self.min_size > 1 or bool(self.together or self.apart)
 
     @property
@@ -137,12 +155,13 @@ class Wishes:
 NO_WISHES = Wishes()
 
 
-#: Tries after which those held apart are taken to fit, and vertices beyond which nobody tries.
+#: Tries after which vertices held apart are taken to fit, and number of vertices beyond which
+#: nothing is tried.
 MOST_TRIES, MOST_HELD = 20_000, 500
 
 
 def fit_into(apart: dict[int, set[int]], n_groups: int) -> bool:
-    """Whether vertices fit into so many groups without two of one group being held apart."""
+    """Whether vertices fit into this many groups, no two of a group being held apart."""
     order = sorted(apart, key=lambda one: -len(apart[one]))
     if not order or n_groups > len(apart[order[0]]) or len(order) > MOST_HELD:
         return True
@@ -155,7 +174,7 @@ def fit_into(apart: dict[int, set[int]], n_groups: int) -> bool:
         if at == len(order) or tries > MOST_TRIES:
             return True
         taken = {group[one] for one in apart[order[at]] if one in group}
-        # A group that nobody is in yet is as good as any other.
+        # An empty group is as good as any other.
         opened = max(group.values(), default=-1) + 1
         for number in range(min(opened + 1, n_groups)):
             if number not in taken:
@@ -222,7 +241,7 @@ class Separation:
         return fit_into(merged | {block: both}, most)
 
     def merge(self, block: int, other: int) -> None:
-        """Take note of a merge."""
+        """Record a merge."""
         self.gone[other] = True
         self._sizes[block] += self._sizes[other]
         held = self._apart.pop(other, set())

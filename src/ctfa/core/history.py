@@ -1,4 +1,4 @@
-"""Every merge that was made, the nearest that was refused, and what follows from them."""
+"""All merges made, the nearest refusals, and what follows from them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,21 @@ class MergeHistory:
 
     ``complete`` is False where the search was stopped before its end. The merges are then those
     that the whole search would have made first; refusals are those known by then, and the interval
-    of limits that give the same groups is empty, because nobody has asked. The first ``joined``
+    of limits that give the same groups is empty, because it is not known. The first ``joined``
     merges were wished, and no limit undoes them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import TargetAggregator
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3))
+    >>> Y = np.column_stack([X[:, 0], X[:, 0], -X[:, 1]]) + rng.normal(size=(60, 3))
+    >>> history = TargetAggregator(max_loss=np.inf).fit(X, Y).history_
+    >>> [(block, other) for block, other, loss in history.merges()]
+    [(0, 1), (0, 2)]
+    >>> history.cut(2).labels
+    array([0, 0, 1])
     """
 
     n_variables: int
@@ -45,20 +58,47 @@ class MergeHistory:
         return int(self.block.size)
 
     def partition(self, max_loss: float = np.inf) -> Partition:
-        """Return the groups after the merges, or after those before the first above ``max_loss``.
+        """Return the groups after all merges, or after those before the first above ``max_loss``.
 
-        Stopping early answers for a smaller ``max_loss`` exactly when the order of merges does not
-        depend on it: for the best-first scan.
+        Parameters
+        ----------
+        max_loss : float, default=inf
+            The limit. For a smaller one than that of the scan the answer is exact if the order of
+            merges does not depend on it: for the best-first scan.
+
+        Returns
+        -------
+        Partition
         """
         return self.after(self.stop(max_loss))
 
     def stop(self, max_loss: float) -> int:
-        """Number of merges before the first above ``max_loss``."""
+        """Number of merges before the first above ``max_loss``.
+
+        Parameters
+        ----------
+        max_loss : float
+            The limit.
+
+        Returns
+        -------
+        int
+        """
         above = np.flatnonzero(self.loss[self.joined :] > max_loss)
         return self.joined + int(above[0]) if above.size else len(self)
 
     def after(self, n_merges: int) -> Partition:
-        """Return the groups after the first so many merges."""
+        """Return the groups after the first merges.
+
+        Parameters
+        ----------
+        n_merges : int
+            Number of merges.
+
+        Returns
+        -------
+        Partition
+        """
         labels = np.arange(self.n_variables)
         merges = slice(0, n_merges)
         # Backwards, so that each slot points at where its block ended up by then.
@@ -67,22 +107,48 @@ class MergeHistory:
         return Partition(labels)
 
     def cut(self, n_groups: int) -> Partition:
-        """Return the groups at the time when there were so many of them."""
+        """Return the groups at the point where there were ``n_groups`` of them.
+
+        Parameters
+        ----------
+        n_groups : int
+            Number of groups; it must be one that the merges passed.
+
+        Returns
+        -------
+        Partition
+        """
         fewest = self.n_variables - len(self)
         if not fewest <= n_groups <= self.n_variables - self.joined:
             raise ValueError(
-                f"these merges were never at {n_groups} groups: they go from "
+                f"there were never {n_groups} groups: the merges go from "
                 f"{self.n_variables - self.joined} to {fewest}."
             )
         return self.after(self.n_variables - n_groups)
 
     def merges(self, n_merges: int | None = None) -> list[tuple[int, int, float]]:
-        """Return the first so many merges, one by one."""
+        """Return the first merges, one by one.
+
+        Parameters
+        ----------
+        n_merges : int or None, default=None
+            Number of merges; None is all.
+
+        Returns
+        -------
+        list of (int, int, float)
+            ``block``, ``other`` and ``loss`` of each merge.
+        """
         columns = (column[:n_merges].tolist() for column in (self.block, self.other, self.loss))
         return list(zip(*columns, strict=True))
 
     def leaf_order(self) -> IntArray:
-        """Variables in an order in which every block, at any time, is a slice from its slot on."""
+        """Variables in an order in which every block, at any time, is a slice from its slot on.
+
+        Returns
+        -------
+        ndarray of int of shape (n_variables,)
+        """
         members = [[variable] for variable in range(self.n_variables)]
         for block, other in zip(self.block.tolist(), self.other.tolist(), strict=True):
             members[block] += members[other]
@@ -90,7 +156,18 @@ class MergeHistory:
         return np.array([variable for group in members for variable in group], dtype=np.intp)
 
     def interval(self, max_loss: float = np.inf) -> tuple[float, float]:
-        """Return the range of ``max_loss`` that gives the same partition, best-first."""
+        """Return the range of ``max_loss`` that gives the same partition, best-first.
+
+        Parameters
+        ----------
+        max_loss : float, default=inf
+            The limit.
+
+        Returns
+        -------
+        low, high : float
+            Any limit from ``low`` up to (not including) ``high``.
+        """
         stop = self.stop(max_loss)
         if stop == len(self):
             return self.loss_interval
@@ -100,9 +177,13 @@ class MergeHistory:
     def linkage(self) -> FloatArray:
         """Return the merges as scipy's linkage rows: two clusters, height, members.
 
-        Heights are the running maximum of the losses, lifted to start at zero. With more than one
-        group left the rows describe a forest; scipy's plots want the whole tree, which
+        Heights are the running maximum of the losses, shifted to start at zero. With more than one
+        group left the rows describe a forest; scipy's plots need the whole tree, which
         ``max_loss=inf`` gives.
+
+        Returns
+        -------
+        ndarray of shape (n_merges, 4)
         """
         rows = np.empty((len(self), 4))
         cluster = np.arange(self.n_variables)
@@ -115,7 +196,13 @@ class MergeHistory:
         return rows
 
     def columns(self) -> dict[str, Any]:
-        """Return one array per column: block, other, loss, size; and names where there are any."""
+        """Return one array per column: block, other, loss, size; and names where there are any.
+
+        Returns
+        -------
+        dict of ndarray
+            Each of shape (n_merges,).
+        """
         columns: dict[str, Any] = {
             name: getattr(self, name) for name in ("block", "other", "loss", "size")
         }
@@ -125,40 +212,46 @@ class MergeHistory:
         return columns
 
     def to_frame(self) -> Any:
-        """Return the merges as a pandas DataFrame."""
+        """Return the merges as a pandas DataFrame.
+
+        Returns
+        -------
+        DataFrame
+            One row per merge, with the columns of ``columns``.
+        """
         # By name: the core itself stands on numpy and scipy alone.
         pandas = imported("pandas", "MergeHistory.to_frame needs pandas: pip install pandas")
         return pandas.DataFrame(self.columns())
 
 
 class Ledger:
-    """A history being written by a scan."""
+    """A history that a scan is writing."""
 
     def __init__(self, n_variables: int) -> None:
         self.n_variables = n_variables
         self.n_comparisons = 0
         self.best_refused = np.inf
-        self.n_joined = 0  # of the first merges, that were wished
+        self.n_joined = 0  # number of first merges that were wished
         self.merges: list[tuple[int, int, float, int]] = []
         self._size = np.ones(n_variables, dtype=np.intp)
-        #: Whom each block refused at the smallest loss, and that loss.
+        #: The block that each block refused at the smallest loss, and that loss.
         self.refused = np.full(n_variables, -1, dtype=np.intp)
         self.refused_loss = np.full(n_variables, np.inf)
 
     @property
     def n_merges(self) -> int:
-        """Merges written down so far."""
+        """Merges recorded so far."""
         return len(self.merges)
 
     def accept(self, block: int, other: int, loss: float, *, forget: bool = False) -> None:
-        """Write down a merge; forget what the block refused where everybody is asked again."""
+        """Record a merge; ``forget`` what the block refused where all are asked again."""
         self._size[block] += self._size[other]
         self.merges.append((block, other, loss, int(self._size[block])))
         if forget:
             self.refused[block], self.refused_loss[block] = -1, np.inf
 
     def refuse(self, block: int, others: IntArray, losses: FloatArray) -> None:
-        """Write down refusals of one block; only the nearest is kept."""
+        """Record refusals of one block; only the nearest is kept."""
         if not others.size:
             return
         nearest = int(np.argmin(losses))
@@ -168,7 +261,7 @@ class Ledger:
             self.refused_loss[block], self.refused[block] = loss, others[nearest]
 
     def refuse_pairs(self, first: IntArray, second: IntArray, losses: FloatArray) -> None:
-        """Write down refusals of many pairs, on both sides."""
+        """Record refusals of many pairs, on both sides."""
         for block, other, loss in zip(
             first.tolist(), second.tolist(), losses.tolist(), strict=True
         ):
@@ -178,7 +271,7 @@ class Ledger:
         self.best_refused = min(self.best_refused, float(losses.min(initial=np.inf)))
 
     def close(self, *, complete: bool = True) -> MergeHistory:
-        """Return the finished history, or what there is of one that was cut short."""
+        """Return the history, finished or cut short."""
         worst = max((loss for _, _, loss, _ in self.merges[self.n_joined :]), default=-np.inf)
         block, other, loss, size = zip(*self.merges, strict=True) if self.merges else ((),) * 4
         return MergeHistory(

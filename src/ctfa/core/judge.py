@@ -16,7 +16,7 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: The loss of a merge that no finite limit accepts.
 LARGEST = float(np.finfo(np.float64).max)
-#: Who joins whom, at what loss; NaN where it is not known yet.
+#: The two blocks of a merge and its loss; NaN where that is not known yet.
 Merge: TypeAlias = tuple[int, int, float]
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
 FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
@@ -40,16 +40,16 @@ class Judge:
         self.width = FIRST_CHUNK
         #: Whether some pairs correlate too little to be asked, and whether any two may be.
         self.has_floor = min_correlation > -1.0
-        #: Who may not meet, for other reasons than loss.
+        #: Blocks that may not merge, for other reasons than loss.
         self.separation = separation
         self.asks_everybody = not (space.is_guarded or self.has_floor or separation is not None)
         #: About how many pairs will be asked.
         self.n_pairs = space.n_variables * (space.n_variables - 1) // 2
         if neighbours is not None:
             self.n_pairs = neighbours.n_edges
-        #: Who answers instead of the space, if anybody does.
+        #: What answers instead of the space, if anything does.
         self._asked = backend.questions(space, self.criterion, n_pairs=self.n_pairs)
-        #: Who ranks the pairs of all blocks, where somebody does and any two may be asked.
+        #: What ranks the pairs of all blocks, if anything does and any two may be asked.
         self.ranked: backend.RankedQuestions | None = None
         if self.asks_everybody and hasattr(self._asked, "rank_by"):
             self.ranked = self._asked
@@ -83,7 +83,7 @@ class Judge:
         """Loss of each merge; the largest number for an infinite one, which any limit refuses.
 
         Infinity itself is kept for pairs that may not be asked, not even by an infinite limit.
-        Between questions everything merged is written down, so this is where a search may stop.
+        Between questions everything merged is recorded, so this is where a search may stop.
         """
         progress.go_on(self.ledger)
         if self._asked is not None:
@@ -149,8 +149,8 @@ class Judge:
                 others = others[meets]
             if not others.size:
                 continue
-            # Asked in one vector, not one by one: the first acceptable candidate is the same, and
-            # a refusal costs nothing extra.
+            # In one vector, not one by one: the first acceptable candidate is the same, and a
+            # refusal costs nothing extra.
             losses = self.losses(block, others)
             accepted = np.flatnonzero(losses <= self.limit)
             if accepted.size:

@@ -48,7 +48,7 @@ class Window(NamedTuple):
 
 
 class Lags:
-    """Which of some columns are of the past, by their names."""
+    """The columns that are values of the past, by their names."""
 
     def __init__(self, names: Sequence[Any]) -> None:
         self.of = [Window.read(name) for name in names]
@@ -80,7 +80,7 @@ class Lags:
         return first._replace(last=last.last)
 
     def chain(self) -> Any:
-        """Who may merge with whom: neighbouring lags of one series only."""
+        """The graph of columns that may merge: neighbouring lags of one series only."""
         places = {lag: column for column, lag in enumerate(self.of) if lag is not None}
         ordered = sorted(places, key=lambda lag: (lag.series, lag.unit, lag.first))
         pairs = [
@@ -146,13 +146,13 @@ def lagged(X: Any, lags: Any, *, step: str = "step", names: Sequence[str] | None
     Parameters
     ----------
     X : array or data frame of shape (n_samples, n_series), or array (n_samples, n_tasks, n_series)
-        Series in rows that follow each other at equal distance: a lag is a number of rows. Where
-        the calendar has gaps, use ``ctfa.labelled.fit(lags=...)``, or fill in rows of NaN.
+        Series in consecutive rows at equal distance: a lag is a number of rows. Where the
+        calendar has gaps, use ``ctfa.labelled.fit(lags=...)``, or fill in rows of NaN.
     lags : iterable of int, or dict
-        Steps back, such as ``range(0, 25)``, for every series; or for some by name or position:
-        the others stay as they are, and merge with no other column.
+        Steps back, for example ``range(0, 25)``, for every series; or a dict for some, by name or
+        position: the others stay as they are, and merge with no other column.
     step : str, default="step"
-        What one row is in time, for the names: ``"week"``, ``"month"``, ``"8 days"``.
+        Time from row to row, for the names: ``"week"``, ``"month"``, ``"8 days"``.
     names : list of str, default=None
         Of the series. None takes those of a data frame, else x0, x1, ...
 
@@ -160,8 +160,8 @@ def lagged(X: Any, lags: Any, *, step: str = "step", names: Sequence[str] | None
     -------
     columns : array or data frame
         ``X`` with the series last: all lags of the first, then of the second. NaN in the first
-        rows, whose past is not there: leave out as many as the longest lag before a fit, or hand
-        them to ``MultiInputCTFARegressor``, which takes gaps.
+        rows, whose past is missing: leave out as many rows as the longest lag before a fit, or pass
+        them to ``MultiInputCTFARegressor``, which accepts gaps.
     names : list of str
         ``"rain, 3 weeks before"``.
     connectivity : sparse matrix

@@ -22,7 +22,7 @@ from ctfa.core.ridge import AS_IT_IS, Factors, Ridge, restricted_penalty
 from ctfa.core.types import FloatArray, IntArray
 
 #: Of means, all but least squares: for inputs that are nearly collinear, where what they differ by
-#: matters. Folds have to speak for it clearly: where they say little it would do harm.
+#: matters. Folds have to show clearly that it helps: where they say little it would do harm.
 LEAST, UNLIKELY = 1 / 4096, 0.05
 
 
@@ -37,7 +37,7 @@ class Temper(NamedTuple):
 
     @property
     def credit(self) -> float:
-        """How much it counts before folds are asked."""
+        """Its weight before folds are used."""
         return UNLIKELY if self.mean <= LEAST else 1.0
 
 

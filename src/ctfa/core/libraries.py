@@ -1,4 +1,4 @@
-"""Libraries that may be absent, imported where they are used; and why one cannot be."""
+"""Optional libraries, imported where they are used, with reasons where that fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_MEMORY = re.compile(
     r"|unable to allocate|bad_alloc|memory allocation failed|malloc .*failed",
     flags=re.IGNORECASE,
 )
-#: Which extra of ctfa brings a library.
+#: The extra of ctfa that installs a library.
 _EXTRAS = {
     "xarray": "xarray",
     "pandas": "xarray",

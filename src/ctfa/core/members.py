@@ -304,7 +304,7 @@ class MemberGuard:
         return np.asarray((worst_here >= -slack) & (worst_there >= -slack))
 
     def merge(self, block: int, others: IntArray, turn: FloatArray) -> None:
-        """Take note that the others went into the block."""
+        """Record that the others went into the block."""
         for other, sign in zip(others.tolist(), turn.tolist(), strict=True):
             members = self._slot == other
             if sign < 0.0:

@@ -26,7 +26,7 @@ from ctfa.core.design import about_means
 from ctfa.core.small_fits import RowMoments, chunks, firm_coefficients, summed
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
-#: Tasks from which variances are learned at most: more say nothing new and take minutes.
+#: Largest number of tasks from which variances are learned: more say nothing new.
 LEARNED_FROM = 2000
 #: Rounds of estimation from nowhere, and from variances of similar groups.
 ROUNDS, MORE_ROUNDS = 60, 8
@@ -38,7 +38,7 @@ HELD_TOGETHER = 1.0
 #: square: tasks as short as they have inputs leave no noise.
 LARGEST, NOISE_AT_LEAST = 1e6, 1e-12
 #: Changes of a round below this share of the largest variance end the rounds: where the data say
-#: much they are few, and what little they say of a small variance moves nobody.
+#: much they are few, and small variances hardly change any task.
 SETTLED = 1e-4
 #: Gain in deviance below which tasks are taken to differ in no slope.
 FLAT = 1e-6

@@ -73,7 +73,7 @@ class Partition:
 
     @cached_property
     def merged(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Groups of two and more, their members group by group, and of whom each of these is."""
+        """Groups of two and more, their members group by group, and the group of each of these."""
         groups = np.flatnonzero(self.sizes > 1)
         order = np.argsort(self.labels, kind="stable")
         members = order[self.sizes[self.labels[order]] > 1]
@@ -97,7 +97,7 @@ class Partition:
         return np.asarray(np.add.reduceat(members, starts, axis=1))
 
     def spread(self, columns: AnyArray) -> AnyArray:
-        """Hand each member its group's column: ``(n, n_groups) -> (n, n_variables)``."""
+        """Give each member its group's column: ``(n, n_groups) -> (n, n_variables)``."""
         return np.asarray(columns[:, self.labels])
 
     def share_out(self, slopes: FloatArray) -> FloatArray:

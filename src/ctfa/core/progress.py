@@ -1,13 +1,13 @@
-"""What a long search says of itself while it runs, and how it is asked to stop.
+"""Progress of a long search, and how it is asked to stop.
 
-Nobody listens by default, and then a tick costs one look at a variable. ``reporting_to`` names a
+By default nothing listens, and a tick costs one look at a variable. ``reporting_to`` names a
 listener for a block of code in the current thread; ``ctfa.progress`` is its public face, with a bar
 and with Ctrl-C.
 
-A *search* is what is stopped as a whole: one scan, or one fold with all its scans. Who runs it says
-``tick`` now and then and leaves off when the answer is no; what was merged until then stands.
-A *part* is a share of the work, named ahead by those who know what follows, so that a bar has one
-total from the start and never goes back.
+A *search* is what is stopped as a whole: one scan, or one fold with all its scans. It calls
+``tick`` now and then and stops when the answer is no; what was merged until then stays.
+A *part* is a share of the work, named ahead, so that a progress bar has one total from the start
+and never goes back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,20 @@ class Stopped(Exception):
 
 
 class SearchStopped(UserWarning):
-    """A search was stopped before its end; the fit went on with what it had found."""
+    """Warns that a search was stopped before its end; the fit continued with what it had found.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from ctfa import CTFARegressor, SearchStopped, progress
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> X, Y = make_paper_synthetic(n_samples=100, n_features=5, n_targets=6, random_state=0)
+    >>> with warnings.catch_warnings(record=True) as caught, progress(lambda now: False, every=0):
+    ...     warnings.simplefilter("always")
+    ...     model = CTFARegressor().fit(X, Y)
+    >>> any(issubclass(one.category, SearchStopped) for one in caught)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -48,8 +61,15 @@ class ScanProgress:
     seconds : float
         Time since the search began.
     done : float
-        Share of the whole work, from zero to one, that is done by now: of one fit, or of a command
-        with its fits on held-out rows. By the number of searches, not by time; it never falls.
+        Share of the whole work, from 0 to 1, that is done so far: of one fit, or of a command
+        with its fits on held-out rows. Counted in searches, not in time; it never decreases.
+
+    Examples
+    --------
+    >>> from ctfa import ScanProgress
+    >>> now = ScanProgress("scan", 20, 15, 5, n_comparisons=120, seconds=0.5, done=0.25)
+    >>> f"{now.done:.0%}: {now.n_groups} groups of {now.n_variables}"
+    '25%: 15 groups of 20'
     """
 
     stage: str
@@ -62,14 +82,14 @@ class ScanProgress:
 
 
 class Counts(NamedTuple):
-    """What a tick is told by a search without a ledger."""
+    """Counts for a tick of a search without a ledger."""
 
     n_variables: int
     n_merges: int
     n_comparisons: int
 
 
-#: Gets a record, and answers False to stop the search.
+#: Gets a record, and returns False to stop the search.
 Listener = Callable[[ScanProgress], object]
 
 
@@ -89,7 +109,7 @@ class Reporter:
         self.listener, self.every = listener, every
         self.search: Search | None = None
         self.done = 0.0
-        self.reach: float | None = None  # of the part under way; None where nobody told a total
+        self.reach: float | None = None  # end of the current part; None where no total is known
         self.stages: tuple[str, ...] = ()
         self._told = -float("inf")
         self.asked_to_stop = False
@@ -144,7 +164,7 @@ class Reporter:
             now - search.began,
             self._shown,
         )
-        # Exactly False: a listener that returns nothing, print say, does not mean to stop.
+        # Exactly False: a listener that returns None, like print, does not ask to stop.
         search.stopped = self.listener(record) is False
         return not search.stopped
 
@@ -164,7 +184,7 @@ def reporting_to(listener: Listener, *, every: float = 0.1) -> Iterator[Reporter
 
 
 def is_reported() -> bool:
-    """Whether anybody listens; where not, a scan need not be cut into slices."""
+    """Whether a listener is set; without one a scan need not be cut into slices."""
     return _reporter.get() is not None
 
 

@@ -117,7 +117,7 @@ class Restrictions:
         # The block that was asked about last, its gaps to all, and what these were taken from.
         self._active = -1
         self._gaps = self._scale = self._own_scale = np.empty(0)
-        # Products of blocks' columns with everybody's, by position; valid until a merge.
+        # Products of blocks' columns with all columns, by position; valid until a merge.
         self._prepared: dict[int, tuple[FloatArray, FloatArray]] = {}
         self._ahead = 0
         self._foreseen: tuple[Run, FloatArray] | None = None
@@ -218,7 +218,7 @@ class Restrictions:
         return np.stack((*_kept(d, e, self._error), coef[:, p] - coef[:, c]))
 
     def _products(self, p: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Inner products of blocks' columns, and responses, with everybody's."""
+        """Inner products of blocks' columns, and responses, with those of all blocks."""
         columns, responses = self._now(p)
         near = columns @ self._root.swapaxes(1, 2)
         far = responses @ self._response.swapaxes(1, 2)
@@ -230,7 +230,7 @@ class Restrictions:
     # ------------------------------------------------------------------ a run of restrictions
 
     def _plan(self, p: int, c: IntArray) -> Run:
-        """Work out the directions of a run and what they do to everybody."""
+        """Compute the directions of a run and their effect on all blocks."""
         columns, _ = self._now(np.concatenate(([p], c)))
         pending = self._directions
         differences = columns[:, :1] - columns[:, 1:]

@@ -15,7 +15,7 @@ import numpy as np
 from ctfa.core.graph import Neighbours
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
-#: Pairs that a row remembers, at first and at most; twice as many each time it has used them up.
+#: Pairs that a row remembers, at first and at most; doubled each time it has used them up.
 SHORTEST_ROW, LONGEST_ROW = 16, 256
 #: A key computed again may differ from itself by rounding, and by no more than this.
 SLACK = 1e-12
@@ -124,7 +124,7 @@ class RankedRows:
 
         Infinite keys are pairs that never come up. ``admits`` says which pairs would not be dropped
         if they came up; rows that drop many are told ahead. ``find`` finds a block's first pairs
-        with all that changed before it, where somebody else ranks them and none is dropped.
+        with all that changed before it, where a backend ranks them and none is dropped.
         """
         self._keys, self._neighbours, self._admits = keys, neighbours, admits
         self._find = find
@@ -179,7 +179,7 @@ class RankedRows:
         self._show(owner, row)
 
     def merged(self, block: int, other: int) -> None:
-        """Take note that ``other`` went into ``block``, whose pairs are all new."""
+        """Record that ``other`` went into ``block``, whose pairs are all new."""
         self.rows.pop(other, None)
         self.rows.pop(block, None)
         self._changed[other] = self._changes[other] = GONE
@@ -328,7 +328,7 @@ class Directions:
         return np.asarray(np.round(products[self._place[others]], DIGITS))
 
     def merged(self, block: int, other: int) -> None:
-        """Take note of a merge in the space."""
+        """Record a merge in the space."""
         self._vectors[self._place[block]] = self._directions(np.array([block]))[0]
         self._gone[self._place[other]] = True
         if np.count_nonzero(self._gone) > GONE_AT_MOST * self._gone.size:

@@ -1,8 +1,8 @@
-"""Who is asked next. A scan asks a space, judges by a criterion, and merges.
+"""The order of questions. A scan asks a space, judges by a criterion, and merges.
 
 All scans take the same arguments and return the history of what they did. ``max_loss`` is the
 largest loss accepted, ``tolerance`` is added to it so that rounding does not decide exact ties,
-``neighbours`` says who may merge at all, and pairs whose means correlate less than
+``neighbours`` tells which blocks may merge at all, and pairs whose means correlate less than
 ``min_correlation`` are never asked. A new one is one ``Scan`` in ``SCANS``.
 """
 
@@ -38,20 +38,27 @@ FIRST_PAIRS = 8
 #: Pairs asked at once.
 MOST_AHEAD = 64
 
-#: Goes through the candidates of a judge, given an order and perhaps who may merge with whom.
+#: Goes through the candidates of a judge, given an order and perhaps a graph of neighbours.
 Search: TypeAlias = Callable[[Judge, IntArray, Neighbours | None], MergeHistory]
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A way through the candidates, and what is known of it."""
+    """An order in which candidates are asked, and its properties.
+
+    Examples
+    --------
+    >>> from ctfa.core.scans import SCANS
+    >>> sorted(name for name, scan in SCANS.items() if scan.nested)
+    ['best-first']
+    """
 
     name: str
     search: Search
-    words: str = ""  # who is asked next, in the methods of a report
+    words: str = ""  # which pair is asked next, in the methods of a report
     nested: bool = False  # whether a larger limit only adds merges
-    asks_once: bool = False  # whether refusals are of the time of asking, one target at a time
-    has_auto: bool = False  # whether folds may choose its limit: its groups are of no order
+    asks_once: bool = False  # whether refusals are those at the time of asking
+    has_auto: bool = False  # whether folds may choose its limit: its groups depend on no order
     by_correlation: bool = False  # whether it looks at correlations
 
     def __call__(
@@ -70,8 +77,8 @@ class Scan:
     ) -> MergeHistory:
         """Merge until nothing more is accepted; asked to stop, return what was found, and warn.
 
-        ``separation`` says who may not meet. It is needed where the search goes on after merges
-        that ``begin`` it, the first ``n_joined`` of which no limit undoes.
+        ``separation`` tells which blocks may not merge. It is needed where the search continues
+        after merges that ``begin`` it, the first ``n_joined`` of which no limit undoes.
         """
         with progress.searching("scan") as (_, is_own):
             limit = max_loss + tolerance
@@ -147,7 +154,7 @@ def _take_by_rows(judge: Judge, neighbours: Neighbours | None, *, by_loss: bool)
         return accepted
 
     def first_keys(block: IntArray, others: IntArray) -> FloatArray:
-        # The edges of a graph are asked all at once at the start: most will have their turn, and
+        # The edges of a graph are asked all at once at the start: most will be reached, and
         # many at a time they cost little. Later rows are those of blocks that grow, and grow long.
         if in_turn:
             return np.where(admits(block, others), keys(block, others), np.inf)
@@ -185,7 +192,7 @@ def _take_by_rows(judge: Judge, neighbours: Neighbours | None, *, by_loss: bool)
     pairs = RankedRows(space.n_variables, keys, neighbours, rows, admits if in_turn else None)
     _in_turn(judge, pairs, neighbours, None if by_loss else ask, told)
     if directions is not None:
-        # Everybody left has refused everybody else, when asked: too many to be asked again.
+        # All blocks left have refused each other, when asked: too many to be asked again.
         return ledger.close()
     return refuse_the_rest(judge, None if neighbours is None else neighbours.edges())
 
@@ -252,7 +259,7 @@ restart = Scan(
     "groups grown one after another, starting again after each merge",
     asks_once=True,
 )
-#: Nobody is asked any more, but whom each would refuse.
+#: No block is asked any more, except for what each would refuse.
 stay = Scan(
     "stay",
     lambda judge, order, neighbours: refuse_the_rest(
@@ -328,7 +335,7 @@ def _verified_run(
     as_predicted = found[:-1] & (hits[:-1] == predicted[1:] - first)
     wrong = np.flatnonzero(~as_predicted)
     states = int(wrong[0]) + 1 if wrong.size else predicted.size
-    # The state in which the prediction ends was asked correctly too; use what it answered.
+    # The state in which the prediction ends was asked correctly too; use its answer.
     states -= not found[states - 1]
     hits = hits[:states]
     asked = ~gone[:states] & (np.arange(columns.size) <= hits[:, None])
@@ -363,8 +370,8 @@ def _in_turn(
 ) -> None:
     """Merge the first pair while there is one.
 
-    ``ask`` says what it costs, None if it is refused; without it that is its key. ``told`` hears of
-    each merge before new pairs are looked for.
+    ``ask`` says what it costs, None if it is refused; without it that is its key. ``told`` is
+    called with each merge before new pairs are looked for.
     """
     while (pair := pairs.smallest()) is not None:
         block, other = pair.first, pair.second
@@ -387,8 +394,8 @@ def _take_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     """Ask every pair again after every merge, because every answer has changed."""
     ledger, alive = judge.ledger, np.flatnonzero(judge.left)
     while True:
-        nobody = alive[:0]
-        rows = [(nobody, nobody, np.empty(0))]
+        no_blocks = alive[:0]
+        rows = [(no_blocks, no_blocks, np.empty(0))]
         for block in alive.tolist():
             others = alive if neighbours is None else neighbours.of(block)
             others = others[others > block]
@@ -500,7 +507,7 @@ def refuse_the_rest(judge: Judge, edges: tuple[IntArray, IntArray] | None) -> Me
 
 
 def to_rounding(strength: FloatArray) -> FloatArray:
-    """Correlations without their last digits: copies of a task tie, whoever adds up products."""
+    """Correlations without their last digits: copies of a task tie, however products are summed."""
     return np.asarray(np.rint(strength * FINEST) / FINEST)
 
 

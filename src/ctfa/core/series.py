@@ -165,7 +165,7 @@ class Series:
         """Bring every series to its own units, over the values it has (by their weights).
 
         ``"standard"`` takes off the mean and divides by the standard deviation (that of the rows,
-        not of a population), ``"center"`` takes off the mean, ``"none"`` does nothing. With a
+        not of a population), ``"center"`` takes off the mean, ``"none"`` does nothing. With
         confounds their fit takes the place of the mean, the residuals that of the centred series. A
         constant series, whose spread is rounding beside its values, becomes zeros with scale 1, so
         that its own units give the constant back. The mean is taken in two sweeps, the second about
@@ -232,7 +232,7 @@ class Series:
     def free_rows(self) -> Series:
         """Return the same, standardised, with as many rows as the confounds leave free.
 
-        Whoever counts rows then counts the confounds' degrees of freedom (``Confounds.free_rows``);
+        The number of rows then counts the confounds' degrees of freedom (``Confounds.free_rows``);
         every inner product is what it was, by the weights, which are used up. As they are where
         there are no confounds, or a gap.
         """

@@ -1,4 +1,4 @@
-"""Names for the two kinds of array that travel through the core."""
+"""Names for the two kinds of array in the core."""
 
 from typing import Any, TypeAlias
 

@@ -61,7 +61,7 @@ class CTFARegressorCV(CTFARegressor):
         A regression scorer; None is the mean R2 of the targets.
     error_score : float or "raise", default=np.nan
         Score of a fit that fails in one fold, as in ``GridSearchCV``: a warning says which and
-        why, and limits with a mean of NaN come last. A search without a mean for any limits is an
+        why, and limits with a mean of NaN come last. If no limits have a mean, the search raises an
         error. A target that is constant over the training rows of a fold is not a failure: there it
         is predicted as that constant.
 
@@ -128,8 +128,8 @@ class CTFARegressorCV(CTFARegressor):
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
-            needs of them are sums.
+            Also Dask collections, read once and in chunks, and arrays of torch, CuPy or JAX: a fit
+            needs only their sums.
         y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor; scores are not weighted.
@@ -155,7 +155,7 @@ class CTFARegressorCV(CTFARegressor):
         check.require_varying(targets.values, targets.names)
         judge = None if phases[0] is None else phases[0].regressor or self._usual_judge(phases[0])
         if judge is not None and check.judges(judge) and check.read_judge(judge) is None:
-            # Least squares was asked for, in whose place ridge regression judges few rows.
+            # Least squares was asked for; on few rows ridge regression judges in its place.
             check.warn_if_any_is_short(sample, splits)
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(_score_fold)(number, self, phases, sample, targets, *split, scorer)
@@ -172,15 +172,15 @@ class CTFARegressorCV(CTFARegressor):
 
     @property
     def _chooses_features(self) -> bool:
-        """Whether folds decide if groups of features serve at all: the search has done it."""
+        """Whether folds decide if groups of features are used: the search has decided it."""
         return False
 
     def _require_stream(self) -> None:
-        """Refuse to take pieces at all."""
+        """Refuse pieces: there is no ``partial_fit``."""
         check.refuse_pieces_in_search(type(self).__name__)
 
     def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
-        """Folds of the search, and what in it cannot be had from sums."""
+        """Folds of the search, and what in it cannot be computed from sums."""
         wanted, needs_rows = super()._asks_of(data)
         features = self._grids(2)[1]
         if not learns_from_sums(self._template):
@@ -209,7 +209,7 @@ class CTFARegressorCV(CTFARegressor):
         return targets, features, target_losses, check.read_grid(self.feature_losses, *others)
 
     def _settle_results(self, phases: _Grids, folds: Sequence[list[_Score]]) -> None:
-        """Set what a search in scikit-learn would."""
+        """Set the attributes that a search of scikit-learn sets."""
         names = ("targets__max_loss", "features__max_loss")
         params = [
             {
@@ -231,7 +231,7 @@ class CTFARegressorCV(CTFARegressor):
         results["mean_test_score"] = mean
         results["std_test_score"] = scores.std(axis=0)
         settled = np.mean([without_rounding(row) for row in scores], axis=0)
-        # What failed in a fold comes last.
+        # Limits that failed in a fold come last.
         settled = np.nan_to_num(settled, nan=np.nanmin(settled) - 1.0)
         ranks = rankdata(-settled, method="min")
         results["rank_test_score"] = ranks.astype(int)
@@ -239,7 +239,7 @@ class CTFARegressorCV(CTFARegressor):
             counts = [[getattr(entry, name) for entry in fold] for fold in folds]
             results[f"mean_{name}"] = np.mean(counts, axis=0)
         self.cv_results_ = results
-        # The first of those that are least in groups, then in features.
+        # The first of those with the fewest groups, then the fewest features.
         sizes = results["mean_n_features"], results["mean_n_groups"]
         self.best_index_ = int(np.lexsort((*sizes, ranks))[0])
         self.best_params_ = params[self.best_index_]
@@ -256,7 +256,7 @@ class _Score(NamedTuple):
 
 
 class _Predicted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predictions that are already there, as an estimator that a scorer can ask."""
+    """Predictions that are already made, as an estimator for a scorer."""
 
     def __init__(self, values: Any = None) -> None:
         self.values = values
@@ -271,7 +271,7 @@ class _Predicted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _Fold:
-    """Groups, features and regressors of one fold, each made once, and the scores of them."""
+    """Groups, features and regressors of one fold, each made once, and their scores."""
 
     def __init__(
         self,
@@ -324,7 +324,7 @@ class _Fold:
             if model.regressor is None:
                 fits = by_levels(Found(fits, rule, fits.scales), tasks).fits
             self._offsets, self._scales, self._levels = fits.offsets, fits.scales, fits.levels
-        # Constant over these rows, though not over all: nothing to scale, and the scale of zero
+        # Constant over these rows, though not over all: nothing to scale, and a scale of zero
         # gives that constant back whatever its group says.
         self._own = (values - self._offsets) / np.where(self._scales > 0.0, self._scales, 1.0)
         # Rows that stand in for others count for them; scores of rows themselves are not weighted.
@@ -379,7 +379,7 @@ class _Fold:
         key = members.tobytes() + signs.tobytes()
         mean = (self._own[:, members] * signs).mean(axis=1)
         if not self._varies[members].any():
-            # Nothing to explain: no features to merge, and any regressor says that constant.
+            # Nothing to explain: no features to merge, and any regressor predicts the constant.
             return np.full(len(self._rows), mean[0]), self._rows.shape[1]
         if key not in self._merged:
             self._merged[key] = [None]  # keeps every feature
@@ -406,7 +406,7 @@ def _score_fold(number: int, model: CTFARegressorCV, phases: _Grids, *data: Any)
     """Score every pair of limits on one fold, in the order of the grid."""
     limits = range(len(phases[3]))
     with warnings.catch_warnings():
-        # What is to be said of few rows is said of all of them.
+        # Warnings about few rows are given for all rows.
         for sentence in (check.SHORT, check.DOUBTFUL):
             warnings.filterwarnings("ignore", sentence, RuntimeWarning)
         try:
@@ -423,7 +423,7 @@ def _score_fold(number: int, model: CTFARegressorCV, phases: _Grids, *data: Any)
 
 
 def _failed(number: int, model: CTFARegressorCV, error: Exception) -> _Score:
-    """Score of what could not be fitted; the error itself, where that is wanted."""
+    """Score of a fit that failed; raises the error where that is asked for."""
     ours = isinstance(error, ValueError) and str(error)
     if isinstance(model.error_score, str):
         if ours:

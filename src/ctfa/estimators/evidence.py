@@ -25,13 +25,13 @@ from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.own_inputs import fit_own, gain_over_single, gains_along
 from ctfa.core.types import FloatArray, IntArray
 
-#: Up to so many targets with inputs of their own it is worked out what every merge does to every
-#: member.
+#: Number of targets with inputs of their own up to which the effect of every merge on every
+#: member is computed.
 MEMBER_BY_MEMBER = 1000
 
 
 class Terms(NamedTuple):
-    """The terms on which targets were merged, as far as words depend on them."""
+    """The options under which targets were merged, as far as the texts depend on them."""
 
     criterion: Any
     scan: str
@@ -54,7 +54,7 @@ class Terms(NamedTuple):
 
     @property
     def facts(self) -> Criterion:
-        """What is known of the criterion, also where predictions of unseen rows judge by it."""
+        """What is known of the criterion, also where predictions of unseen rows judge."""
         found = criterion_of(self.criterion, TARGET_CRITERIA)
         if not self.refitted:
             return found
@@ -79,13 +79,13 @@ class Terms(NamedTuple):
 
     @property
     def asks_once(self) -> bool:
-        """Whether refusals are of the time of asking and not of the final groups."""
+        """Whether refusals are those at the time of asking, not of the final groups."""
         return SCANS[self.scan].asks_once
 
 
 @dataclass(frozen=True, eq=False)
 class MergeEvidence:
-    """What Phase I knew when it merged, target by target; in squared units of targets as scaled."""
+    """What Phase I knew when it merged, per target; in squared units of the scaled targets."""
 
     history: MergeHistory
     partition: Partition
@@ -95,8 +95,8 @@ class MergeEvidence:
     signs: FloatArray  # of each target in its group's mean
     terms: Terms
     served: Gain | None = None  # of what members are served with, where they add to their group
-    held_out: bool = False  # whether gains are those of folds that groups had not seen
-    judge: str = ""  # "linear", where the regressor that serves has not judged
+    held_out: bool = False  # whether gains are those on folds that were held out
+    judge: str = ""  # "linear" where the final regressor did not judge
 
     @classmethod
     def of(
@@ -113,7 +113,7 @@ class MergeEvidence:
         refitted: bool = False,
         crosswise: bool = False,
     ) -> Self:
-        """Put together what is known of the merges of Phase I; no gain is one not worked out."""
+        """Collect what is known of the merges of Phase I; gains that are not given stay unknown."""
         history, partition = aggregator.history_, aggregator.partition_
         unknown = np.full(partition.n_variables, np.nan)
         terms = Terms(
@@ -198,7 +198,7 @@ class MergeEvidence:
         return int(members[~gone][0])
 
     def signed(self, target: int) -> str:
-        """Name of a target as it enters its group's mean: with a minus if it is turned round."""
+        """Name of a target as it enters its group's mean: with a minus if its sign is flipped."""
         return f"-{self.names[target]}" if self.signs[target] < 0.0 else self.names[target]
 
     def _named(self, members: IntArray) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ class MergeSummary(NamedTuple):
     losers: IntArray
     f_statistic: float
     f_star: float
-    score: float = np.nan  # what it saved on folds; NaN where none were asked
+    score: float = np.nan  # what it saved on folds; NaN where no folds were used
 
     @classmethod
     def of(
@@ -225,7 +225,7 @@ class MergeSummary(NamedTuple):
         f_star: float = np.nan,
         score: float = np.nan,
     ) -> MergeSummary:
-        """Reduce what each member gains to what is told of a merge."""
+        """Reduce the gains of members to what is reported of a merge."""
         worst = float(gains.min()) if gains.size else np.nan
         return cls(total, worst, members[gains < 0.0], f_statistic, f_star, score)
 
@@ -233,7 +233,7 @@ class MergeSummary(NamedTuple):
 class MergeRow(NamedTuple):
     """One merge and its evidence; gains in squared units of the targets as scaled.
 
-    Targets that are turned round in their group's mean have a minus before their name.
+    Targets whose sign is flipped in their group's mean have a minus before their name.
     """
 
     step: int
@@ -246,13 +246,13 @@ class MergeRow(NamedTuple):
     gain_error: float
     worst_gain: float  # of the member that gains least
     losers: tuple[str, ...]  # members predicted to lose
-    #: What it saved on blocks of rows that judged models had not seen. A score, and not an estimate
-    #: of what it saves on new rows: the pair was chosen on all of these. NaN where none were asked.
+    #: What it saved on held-out blocks of rows. A score, not an estimate of what it saves on new
+    #: rows: the pair was chosen on all of these rows. NaN where no folds were used.
     score: float = np.nan
 
     @property
     def variance_saved(self) -> float:
-        """What the merge saves for having one model fewer to estimate, over all its members."""
+        """What the merge saves because one model fewer is estimated, over all its members."""
         return (self.f_star - 1.0) * self._unit
 
     @property
@@ -266,7 +266,7 @@ class MergeRow(NamedTuple):
 
     @property
     def _unit(self) -> float:
-        # The gain is so many times F_star - F; one that breaks even exactly does not tell.
+        # The gain is proportional to F_star - F; a merge that breaks even exactly does not tell.
         apart = self.f_star - self.f_statistic
         return self.gain / apart if apart else float("nan")
 
@@ -285,7 +285,7 @@ class PooledEvidence(NamedTuple):
     unit: float  # squared; one for units of the target
 
     def merges(self, history: MergeHistory) -> list[MergeSummary]:
-        """Every merge again, with what it was predicted to gain."""
+        """Every merge again, with its predicted gain."""
         space = copy.deepcopy(self.space)
         members = [np.array([task]) for task in range(space.n_variables)]
         summaries = []
@@ -307,7 +307,7 @@ class PooledEvidence(NamedTuple):
         return summaries
 
     def gains(self, partition: Partition) -> Gain:
-        """Predicted gain of every task by its group, worked out one by one; NaN where unknown."""
+        """Predicted gain of every task by its group, computed one by one; NaN where unknown."""
         groups = partition.groups
         each = [self.gain_of(t, groups[group]) for t, group in enumerate(partition.labels)]
         value, error = np.array(each, dtype=np.float64).T
@@ -333,7 +333,7 @@ class PooledEvidence(NamedTuple):
 def own_evidence(
     rule: Rule, series: Series, names: Sequence[str], aggregator: Any, aggregate: str
 ) -> MergeEvidence:
-    """Go through the merges again, and see what each target has of its group.
+    """Replay the merges, and compute what each target gains by its group.
 
     For targets with inputs of their own; the series in the units in which they were merged.
     """
@@ -344,7 +344,7 @@ def own_evidence(
         names,
         _merges(rule, series, aggregator.history_, aggregate) if len(aggregator.history_) else [],
         gain_over_single(rule, aggregate, series, aggregator.partition_),
-        # Members that share coefficients have each its own rows, whatever the others lack.
+        # Members that share coefficients each have their own rows, whatever the others lack.
         gappy=aggregate == "mean" and not series.is_complete,
     )
 
@@ -352,8 +352,8 @@ def own_evidence(
 def _merges(
     rule: Rule, series: Series, history: MergeHistory, aggregate: str
 ) -> list[MergeSummary]:
-    nobody = np.empty(0, dtype=np.intp), np.empty(0)
-    each: Iterable[tuple[IntArray, FloatArray]] = [nobody] * len(history)
+    no_members = np.empty(0, dtype=np.intp), np.empty(0)
+    each: Iterable[tuple[IntArray, FloatArray]] = [no_members] * len(history)
     if series.n_tasks <= MEMBER_BY_MEMBER:
         each = gains_along(fit_own(rule, series, aggregate), history)
     if rule.solver != "ridge":
@@ -444,7 +444,7 @@ class Explanation:
     """
 
     target: str
-    members: tuple[str, ...]  # with a minus before the name of those that are turned round
+    members: tuple[str, ...]  # with a minus before the names of those whose sign is flipped
     turned: tuple[str, ...]  # members that are
     merges: tuple[MergeRow, ...]
     gain: float  # predicted, over a model of its own
@@ -455,9 +455,9 @@ class Explanation:
     terms: Terms
     shrunk: bool  # whether predictions are mixed by trust
     shares: str = "mean"  # what members have in common, see ``SHARING``
-    held_out: bool = False  # whether gains are of blocks of rows that the group had not seen
+    held_out: bool = False  # whether gains are those on held-out blocks of rows
     served_gain: float = np.nan  # of what the target adds to its group's model, too
-    judge: str = ""  # "linear", where the regressor that serves has not judged
+    judge: str = ""  # "linear" where the final regressor did not judge
     windows: tuple[str, ...] = ()  # of time, that its group's model is made of
 
     @property
@@ -467,9 +467,9 @@ class Explanation:
 
     @property
     def expected_to_lose(self) -> bool:
-        """Whether the target is predicted to be worse off than by itself.
+        """Whether the target is predicted to be worse off in its group than alone.
 
-        By more than one standard error: a smaller loss is about even.
+        By more than one standard error: a smaller loss counts as about even.
         """
         return self.gain < -self.gain_error
 
@@ -509,9 +509,9 @@ class Explanation:
         return sharing(self.shares, self.terms)
 
     def _gained(self) -> str:
-        """What the target gains, and whose gain that is where it is not plain.
+        """What the target gains, and by which model where that is not obvious.
 
-        On blocks that its group, found again, had not seen, if folds have told it.
+        On held-out blocks, with its group found again without them, if folds were used.
         """
         words = self._words
         if words.one_unit and np.isinf(self.gain):
@@ -557,13 +557,13 @@ class Explanation:
         return lines
 
     def _judged(self, row: MergeRow) -> str:
-        """What was asked of a merge: its loss, beside the F that loss is made of."""
+        """How a merge was judged: its loss, beside the F that the loss is made of."""
         loss, limit = _number(row.loss), self.terms.limit
         if np.isnan(row.f_statistic):
             even = self.terms.facts.break_even
             breaks = "" if even is None else f"{even:g} breaks even, "
             return f"loss {loss} ({breaks}{limit})"
-        # With gaps the gain is of each member on its own rows, and may say something else.
+        # With gaps the gain is of each member on its own rows, and may differ.
         rows = " on the rows both have" if self.terms.gappy else ""
         f = f"F = {_number(row.f_statistic)}{rows}, break-even {_number(row.f_star)}"
         if self.terms.facts.weighs_bias:
@@ -576,7 +576,7 @@ class Explanation:
         if refusal.by_guard:
             return f"  The guard refused every remaining merge: {refusal.reason}."
         if not refusal.candidate:
-            return f"  Nobody was refused: {refusal.reason}."
+            return f"  No candidate was refused: {refusal.reason}."
         asked = " when it was asked," if self.terms.asks_once else ""
         if self.terms.n_groups is not None:
             return (
@@ -609,7 +609,7 @@ def explain(
     shares: str,
     gain: tuple[float, float] | None = None,
 ) -> Explanation:
-    """Put together what is known of one target; its gain is the evidence's where none is given."""
+    """Collect what is known of one target; its gain is the evidence's where none is given."""
     if gain is None:
         gain = float(evidence.gain.value[target]), float(evidence.gain.standard_error[target])
     group = int(evidence.partition.labels[target])
@@ -660,7 +660,7 @@ def refusal_of(evidence: MergeEvidence, group: int, shares: str = "mean") -> Ref
     if candidate >= 0:
         reason = _reason(terms, loss, words.differ)
         if terms.asks_once:
-            # Asked by itself: the group it is in now was made later, and was not asked about.
+            # Asked as a single target: its present group was formed later, and was not asked about.
             return Refusal((evidence.names[candidate],), loss, reason)
         theirs = partition.groups[int(partition.labels[candidate])]
         return Refusal(tuple(map(evidence.signed, theirs.tolist())), loss, reason)
@@ -670,7 +670,7 @@ def refusal_of(evidence: MergeEvidence, group: int, shares: str = "mean") -> Ref
     elif partition.n_groups == 1:
         reason = f"every {words.task} is in this group"
     elif not history.complete:
-        reason = "the search was stopped before it had asked everybody"
+        reason = "the search was stopped before it had asked every candidate"
     elif terms.guarded:
         reason, by_guard = "some member would lose by each", True
     else:
@@ -682,7 +682,7 @@ def _reason(terms: Terms, loss: float, differ: str) -> str:
     """Why a merge of this loss was refused."""
     even = terms.facts.break_even
     if terms.n_groups is not None:
-        return f"as many groups are left as were wished ({terms.n_groups:,})"
+        return f"the number of groups asked for is reached ({terms.n_groups:,})"
     if terms.max_loss == -np.inf:
         if terms.chosen:
             return "held-out rows preferred no merge at all"
@@ -698,7 +698,7 @@ def _reason(terms: Terms, loss: float, differ: str) -> str:
 
 
 def wish_words(aggregator: Any, names: Mapping[str, Any] | None = None) -> str:
-    """Everything that was wished, and what it costs; empty where nothing was.
+    """All wishes, and what they cost; empty where there are none.
 
     ``names`` are those of options, and of groups, where these are not as in Python.
     """

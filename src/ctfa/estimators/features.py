@@ -25,15 +25,15 @@ from ctfa.core.types import FloatArray
 from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, whole
 from ctfa.estimators.search import MergeProblem, group_names, pose, settle, solve_path
 
-#: The way out of too few rows.
+#: What to do about too few rows.
 RIDGE = "FeatureAggregator(criterion='risk') for Phase II (or features='passthrough')"
 
 
 class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Average groups of features whose coefficients need not differ (Phase II).
 
-    Columns are averaged in the units they come in: put a ``StandardScaler`` in front where units
-    differ. Where the rows do not carry least squares (``n_samples <= n_features + 2``) the
+    Columns are averaged in the units given: put a ``StandardScaler`` in front where units differ.
+    Where there are too few rows for least squares (``n_samples <= n_features + 2``) the
     criterion "risk" is judged by ridge regression, with the penalty of the greatest restricted
     likelihood.
 
@@ -46,25 +46,25 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
     max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; larger merges more, as a rule (an early merge changes
         later questions). ``"auto"`` is ``log(n)`` for ``"risk"``, among blocks whose correlation is
-        larger than any that chance gives features with nothing in common
+        larger than any that chance gives unrelated features
         (``sqrt(2 log(D (D - 1)/2) / n)``). For ``"r2"`` it is the paper's epsilon_2.
     scan : {"correlation", "grow", "restart", "best-first"}, default="correlation"
-        Who is asked next. ``"correlation"`` (most correlated columns first) never looks at the
-        target to order its questions; ``"best-first"`` does and overfits.
+        Which pair is asked next. ``"correlation"`` (most correlated columns first) does not use the
+        target to order its questions; ``"best-first"`` does, and overfits.
     order : {"given", "random", "correlation"} or array, default="given"
-        The order of features for the scans "grow" and "restart".
+        Order of the features for the scans "grow" and "restart".
     connectivity : sparse matrix, array or callable, default=None
         Symmetric neighbour graph of the features. A callable receives the features as rows.
     min_correlation : float, default=0.1
         Blocks whose means correlate less than this (signed) are never merged, so that a mean stays
-        meaningful; -1 lets any two meet.
+        meaningful; -1 lets any two merge.
     cv : int, splitter or None, default=None
         Where ``"r2"`` is evaluated: in sample (None), or as the mean R2 of held-out folds; an
         integer gives contiguous folds. A splitter divides the rows of positive weight; folds given
         as lists of rows count all rows.
     n_groups : int or None, default=None
-        Merge to exactly so many groups, for ``max_loss="auto"`` and the scans "correlation" and
-        "best-first"; ``min_correlation`` holds all the same, and may leave more.
+        Merge to exactly this number of groups, for ``max_loss="auto"`` and the scans "correlation"
+        and "best-first"; ``min_correlation`` still holds, and may leave more.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -126,8 +126,8 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
-            needs of them are sums.
+            Also Dask collections, read once and in chunks, and arrays of torch, CuPy or JAX: a fit
+            needs only their sums.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, normalised to sum to the number of rows with a positive one.
@@ -164,7 +164,7 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         -----
         ``cv`` is a number of folds or None. Each piece is divided into as many blocks: fold ``i``
         is the ``i``-th block of all pieces; see ``CTFARegressor.partial_fit``. A model made by
-        ``fit`` keeps no sums and cannot be gone on with.
+        ``fit`` keeps no sums, so ``partial_fit`` cannot add to it.
 
         Examples
         --------
@@ -182,26 +182,59 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
 
     @answers_lazily
     def transform(self, X: Any) -> FloatArray:
-        """Mean of each group of columns: ``(n, D) -> (n, n_groups)``."""
+        """Mean of each group of columns.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The features of ``fit``, in the same order.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_groups)
+            In the units of the features; not computed for Dask's collections.
+        """
         check_is_fitted(self)
         return np.asarray(self.partition_.mean(check.read_inputs(self, X, reset=False)))
 
     @answers_lazily
     def inverse_transform(self, X: Any) -> FloatArray:
-        """Give each feature its group's mean: ``(n, n_groups) -> (n, D)``."""
+        """Give each feature the mean of its group.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_groups)
+            Means of the groups, as ``transform`` gives them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            One column per feature of ``fit``.
+        """
         check_is_fitted(self)
         means = check.read_targets(X, what="X").values
         check.require_width(means, self.n_groups_, "X", "groups")
         return np.asarray(self.partition_.spread(means))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names such as ``mean(temp_jan, temp_feb)``; a feature by itself keeps its own."""
+        """Names of the groups, such as ``mean(temp_jan, temp_feb)``.
+
+        Parameters
+        ----------
+        input_features : array of str of shape (n_features,), default=None
+            Names of the features; None takes those of ``fit``, or ``x0``, ``x1``, ...
+
+        Returns
+        -------
+        ndarray of str of shape (n_groups,)
+            A feature by itself keeps its name.
+        """
         check_is_fitted(self)
         names = check.read_feature_names(self, input_features)
         return np.array(group_names(self.partition_, names), dtype=object)
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        """Folds that a fit needs, and what in it cannot be computed from sums."""
         check.require_one_target(n_targets)
         return asks_of(None, self)
 
@@ -293,7 +326,7 @@ def merge_features(
         n_samples, n_features = factored.sample.n_samples, factored.sample.inputs.shape[1]
         limit = usual_limit(n_samples)
         if aggregator.n_groups is None and problem.min_correlation > -1.0:
-            # About the largest correlation of any two of so many that have nothing in common.
+            # About the largest correlation of any two of this many unrelated features.
             pairs = max(n_features * (n_features - 1) / 2.0, 2.0)
             chance = min(float(np.sqrt(2.0 * np.log(pairs) / n_samples)), 1.0)
             problem = replace(problem, min_correlation=max(problem.min_correlation, chance))
@@ -307,7 +340,7 @@ def usual_limit(n_samples: int) -> float:
 
 
 class FactoredFeatures(NamedTuple):
-    """Inputs factored once, in sample or a factor a fold, for any number of targets."""
+    """Inputs factored once, in sample or once per fold, for any number of targets."""
 
     sample: check.Sample
     folds: tuple[Fold, ...] | None  # None: judged in sample
@@ -325,14 +358,25 @@ def feature_path(
     X, y, sample_weight
         As in ``FeatureAggregator.fit``.
     max_losses : iterable of float
-        Values to answer for, in any order.
+        Values of ``max_loss``, in any order.
     **options
         Parameters of ``FeatureAggregator``: criterion, scan, order, connectivity, cv, ...
 
     Returns
     -------
     list of PathPoint
-        One for each value, in the order given.
+        One for each value, in the order given, with ``partition`` and ``loss_interval``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import feature_path
+    >>> rng = np.random.default_rng(0)
+    >>> common = rng.normal(size=(80, 1))
+    >>> X = np.hstack([common + 0.3 * rng.normal(size=(80, 3)), rng.normal(size=(80, 1))])
+    >>> y = X.sum(axis=1) + rng.normal(size=80)
+    >>> [point.partition.n_groups for point in feature_path(X, y, [-np.inf, 4.0])]
+    [4, 2]
     """
     check.require_no_limit(options)
     aggregator = FeatureAggregator(**options)

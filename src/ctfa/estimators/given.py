@@ -1,4 +1,4 @@
-"""How an estimator reads the data it is given, what a fit asks of them, what files keep of it."""
+"""How an estimator reads its data, what a fit needs of them, and what files keep of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ReadsTables(Streaming):
     """An estimator of tables with the same rows: in memory, in chunks or on a device."""
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        """Folds that a fit needs, and what in it cannot be computed from sums."""
         raise NotImplementedError
 
     def __ctfa_read__(
@@ -50,7 +50,7 @@ class ReadsTables(Streaming):
     ) -> tuple[check.Sample, check.Targets, Collection | None]:
         """Rows of a fit, or rows that stand in for them; and the data that were read as sums.
 
-        ``few``: whether rows in memory, where they are many, may be stood in for, too.
+        ``few``: whether many rows in memory may be replaced by rows that stand in for them, too.
         """
         given, data = (X, y, sample_weight, confounds), None
         if is_collection(*given):
@@ -95,7 +95,7 @@ class ReadsTables(Streaming):
 def asks_of(
     targets: Any, features: Any, n_targets: int = 1, *, judge: Any = None, chooses: bool = False
 ) -> tuple[list[Wanted], str | None]:
-    """Folds that two phases, of which one may be None, want; and what sums cannot tell them.
+    """Folds that two phases (one may be None) need; and what sums cannot tell them.
 
     ``judge`` is what judges merges where Phase I does not say; ``chooses``: whether folds choose
     something even where the limit of Phase I is given.
@@ -111,7 +111,7 @@ def asks_of(
             wanted.append(Wanted("limit", fewer_folds(targets.cv), lowered=True))
         elif n_targets > 1 and (limit is None or chooses):
             wanted.append(Wanted("limit", targets.cv, lowered=True))
-        # A single penalty is had from sums where the regressor that serves judges.
+        # A single penalty can be computed from sums where the final regressor judges.
         penalties = () if is_refitted else check.read_judge(judge) or ()
         by_rows = len(penalties) > (targets.regressor is None)
         if by_rows or (is_refitted and not learns_from_sums(judge)):
@@ -127,7 +127,7 @@ def asks_of(
 
 
 def whole(fit: Fit) -> Fit:
-    """Leave an estimator as it was where its fit fails, whatever had been set by then."""
+    """Restore an estimator if its fit fails, whatever was set by then."""
 
     @functools.wraps(fit)
     def run(self: Any, *data: Any, **known: Any) -> Any:
@@ -145,8 +145,8 @@ def whole(fit: Fit) -> Fit:
 def searched_where_data_lie(fit: Fit) -> Fit:
     """Let a fit search on the device of the first of its arrays that lies on one.
 
-    Data on a CPU are searched as numpy's are: there compiled loops are faster. A backend that was
-    named stays the one that is used.
+    Data on a CPU are searched like numpy's: compiled loops are faster there. A backend that was
+    named is used.
     """
 
     @functools.wraps(fit)
@@ -163,7 +163,7 @@ def searched_where_data_lie(fit: Fit) -> Fit:
 
 
 def fields(public: str = "", **private: str) -> dict[str, str]:
-    """Attribute of each field: public attributes go by their names, others by a given one."""
+    """Attribute of each field: public attributes keep their names, others get the given one."""
     return {name: name for name in public.split()} | private
 
 
@@ -177,8 +177,8 @@ OF_GROUPS = fields(
 class Saved:
     """An estimator whose state in files is its parameters and a fixed list of fields.
 
-    The names of fields stay when private attributes are called something else. Private attributes
-    that are not in the list are not kept: they follow from the rest. What users add is.
+    The names of fields stay the same when private attributes are renamed. Private attributes that
+    are not in the list are not kept: they follow from the rest. Attributes that users add are kept.
     """
 
     _saved: ClassVar[dict[str, str]] = fields(
@@ -189,7 +189,7 @@ class Saved:
     _get_param_names: ClassVar[Any]  # of scikit-learn's estimators
 
     @classmethod
-    @functools.cache  # a file of thousands of groups asks as often
+    @functools.cache  # called thousands of times for a file of thousands of groups
     def _attributes(cls) -> dict[str, str]:
         """Attribute of each parameter and field, in the order of their names."""
         known = {name: name for name in cls._get_param_names()} | cls._saved

@@ -1,4 +1,4 @@
-"""What every regressor with groups has: parameters, what Phase I found, and answers about it."""
+"""What all regressors with groups share: parameters, the result of Phase I, and methods on it."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ from ctfa.estimators.zeros import ZEROS, beside_zeros, read_zeros
 
 #: What to do about missing features that only the regressor takes.
 FOR_THE_REGRESSOR = (
-    "the regressor takes missing features and what judges merges does not; fill the gaps first, or "
-    "hand them on without merging, with targets='passthrough', features='passthrough', head='mean'"
+    "the regressor accepts missing features, but merges cannot be judged with them; fill the gaps "
+    "first, or merge nothing, with targets='passthrough', features='passthrough', head='mean'"
 )
 
 
@@ -93,17 +93,17 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     targets_: TargetAggregator
     features_: Sequence[Any]
     trust_: FloatArray
-    #: What intervals are made of; None where nothing has been said of rows left out.
+    #: What intervals are made of; None where no rows were held out.
     calibration_: Calibration | None
     _evidence: MergeEvidence
     #: Whether a single target came as a vector.
     _is_vector = False
     #: What members of a group have in common, see ``evidence.SHARING``.
     _shares = "mean"
-    #: What None stands for, of the parameters that are estimators.
-    #: Not of the regressor: None is more than any one of scikit-learn's.
+    #: What None stands for in the parameters that are estimators, except the regressor, for which
+    #: None is more than any one of scikit-learn's.
     _defaults: ClassVar[dict[str, type]] = {"targets": TargetAggregator}
-    #: What may be said for the parameters that are words.
+    #: Values of the parameters that are words.
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {"head": HEADS}
     _saved = Saved._saved | fields(
         "calibration_ targets_ features_ regressors_ trust_", sums="_sums"
@@ -125,7 +125,18 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         self.n_jobs = n_jobs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
+        """Get parameters; ``deep`` lists those of the estimators that None stands for, too.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether parameters of nested estimators are listed, as ``targets__max_loss``.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
             for name, kind in self._defaults.items():
@@ -135,7 +146,17 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
+        """Set parameters; ``targets__max_loss`` works on the default aggregator too.
+
+        Parameters
+        ----------
+        **params
+            Values by name; ``targets__max_loss`` is the ``max_loss`` of ``targets``.
+
+        Returns
+        -------
+        self
+        """
         for name in ("regressor", "targets", "features"):
             nested = [one for one in params if one.startswith(f"{name}__")]
             held = params.get(name, getattr(self, name))
@@ -148,9 +169,9 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         return self
 
     def __getattr__(self, name: str) -> Any:
-        """Say how to get what is computed on request; called only for names that are not there."""
+        """Say how to get what is computed on request; called only for missing names."""
         kind = type(self).__name__
-        # A property that fails because there was no fit ends up here too, its own error lost.
+        # A property that fails because there was no fit ends here too; its own error is lost.
         if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
             raise NotFittedError(
                 f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "
@@ -163,7 +184,7 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         if name in ("coef_", "intercept_", "group_coef_"):
             self._linear(name, group_coefficients if name == "group_coef_" else coefficients)
         if name == "partial_fit":
-            self._require_stream()  # once more: the error that it had raised is lost here
+            self._require_stream()  # again: the error that it raised is lost here
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     partition_ = _of_targets("partition_", "Groups.")
@@ -171,7 +192,7 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     n_groups_ = _of_targets("n_groups_", "Number of groups.")
     history_ = _of_targets("history_", "Merges.")
     max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
-    loss_interval_ = _of_targets("loss_interval_", "Where the groups stay the same.")
+    loss_interval_ = _of_targets("loss_interval_", "Limits that give the same groups.")
     cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
     price_ = _of_targets("price_", "What wishes cost on held-out rows; None without wishes.")
 
@@ -188,8 +209,8 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     def coef_(self) -> FloatArray:
         """Coefficients of every target, or task, in the units of the data, where all is linear.
 
-        ``(n_targets, n_features)``, a vector for a single target that came as one. With confounds,
-        of what these leave.
+        ``(n_targets, n_features)``, or a vector if ``y`` was one. With confounds, coefficients of
+        the residuals.
         """
         coef: FloatArray = self._linear("coef_", coefficients)[0]
         return coef[0] if self._is_vector else coef
@@ -204,8 +225,8 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     def group_coef_(self) -> FloatArray:
         """Coefficients of the groups' models alone, ``(n_groups, n_features)``.
 
-        For targets in the units they were merged in: where inputs are shared a member's own are
-        these times its entry of ``targets_.scales_`` and of ``signs_``, and what it deviates by.
+        In the units that targets were merged in. Where inputs are shared, a member's coefficients
+        are these times its entry of ``targets_.scales_`` and of ``signs_``, plus its deviation.
         """
         coef: FloatArray = self._linear("group_coef_", group_coefficients)
         return coef
@@ -254,7 +275,7 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
         )
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        """Folds that a fit needs, and what in it cannot be computed from sums."""
         raise NotImplementedError
 
     def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
@@ -267,7 +288,7 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
 
 
 class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, ReadsTables):  # type: ignore[misc]
-    """One whose targets are columns of one table, and are judged on the same rows."""
+    """A regressor whose targets are columns of one table, judged on the same rows."""
 
     _singles: Any
     #: Group the targets, and fit features and a regressor for each group:
@@ -293,7 +314,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
 
     @property
     def _leaves_inputs(self) -> bool:
-        """Whether inputs are the regressor's business alone."""
+        """Whether inputs matter to the regressor alone."""
         return bool(self.targets == self.features == "passthrough" and self.head == "mean")
 
     def _read_rows(
@@ -367,7 +388,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     def _grouping(
         self, sample: check.Sample, targets: check.Targets
     ) -> Callable[[IntArray], Partition]:
-        """What finds the groups that some of the rows give, with the limit that was used."""
+        """A function that finds the groups of some of the rows, with the limit that was used."""
         return partial(group_rows, self.targets_, sample, targets)
 
     def _require_observed(
@@ -379,7 +400,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         check.require_observed_in_folds(targets, splits, needed)
 
     def __ctfa_view__(self) -> FittedGroups:
-        """What is shown of the fitted model."""
+        """The view of the fitted model for pages, pictures and files."""
         return FittedGroups(
             self,
             self.targets_,
@@ -397,10 +418,21 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
 
     @answers_lazily
     def predict(self, X: Any, *, confounds: Any = None) -> Any:
-        """Predict every target, in the kind of container the targets of fit came in.
+        """Predict every target.
 
-        ``confounds`` holds the columns of ``fit`` for these rows, where it had any. Where targets
-        have inputs of their own, NaN, with a warning, where one that is needed is missing.
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The features of ``fit``, in the same order.
+        confounds : array of shape (n_samples, n_columns), default=None
+            The confounds of these rows; needed where ``fit`` was given confounds.
+
+        Returns
+        -------
+        array or data frame of shape (n_samples, n_targets), or (n_samples,)
+            In the units of the targets, and in the kind of container that the targets of ``fit``
+            came in; a vector if they were one. Not computed for Dask's collections. Where targets
+            have inputs of their own and one that is needed is missing, NaN, with a warning.
         """
         values = self._predict_values(X, confounds)
         check.warn_if_unpredictable(values, names_of(self.targets_))
@@ -412,26 +444,26 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     ) -> tuple[Any, Any]:
         """Predict intervals that hold each target with a given probability.
 
-        Calibrated on blocks of rows that the model had not seen when it said what they are
-        compared with: quantiles of its errors there, in units of each target's own size of error,
-        are pooled within its group, and this size is drawn towards the group's. Where it follows
-        the prediction, the confounds or the inputs, and held-out blocks agree, so do intervals.
-        Coverage is right on average over rows like those of fit, not given each row.
+        Intervals are calibrated on held-out blocks of rows: quantiles of the errors there, in units
+        of each target's own size of error, are pooled within its group, and this size is shrunk
+        towards the group's. Where the size of errors depends on the prediction, the confounds or
+        the inputs, and held-out blocks agree, so do intervals. Coverage is right on average over
+        rows like those of ``fit``, not for each single row.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
             As in ``predict``; for Dask's collections the answer is not computed.
         coverage : float, default=0.9
-            Probability with which an interval is to hold, above 0 and below 1.
+            Probability that an interval holds the true value, above 0 and below 1.
         confounds : array of shape (n_samples, n_columns), default=None
             As in ``predict``.
 
         Returns
         -------
         lower, upper : as ``predict`` gives
-            NaN where nothing is predicted. Errors may be skewed: far below half a coverage of 0.5
-            both ends can lie on one side of the prediction.
+            The ends of the intervals; NaN where nothing is predicted. Errors may be skewed: at a
+            small coverage both ends can lie on one side of the prediction.
 
         Notes
         -----
@@ -490,7 +522,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         """Rows to predict, and their confounds."""
         check_is_fitted(self)
         seen = self.targets_.confounds_means_
-        # What is the regressor's business alone.
+        # Gaps that matter to the regressor alone.
         gaps = seen is None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps or gaps)
         return inputs, check.read_confounds_again(confounds, inputs.shape[0], seen)
@@ -504,18 +536,49 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         raise NotImplementedError
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, confounds: Any = None) -> float:
-        """Mean over the targets of the R2 of each; over those observed in two rows or more."""
+        """Mean R2 of the targets that are observed in two rows or more.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            As in ``predict``.
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+            True values; NaN is a missing value.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights of the rows.
+        confounds : array of shape (n_samples, n_columns), default=None
+            As in ``predict``.
+
+        Returns
+        -------
+        float
+            At most 1; every target counts the same.
+        """
         scores = self.score_per_target(X, y, sample_weight, confounds=confounds)
         return float(np.nanmean(scores))
 
     def score_per_target(
         self, X: Any, y: Any, sample_weight: Any = None, *, confounds: Any = None
     ) -> FloatArray:
-        """R2 of each target, in the order of the columns of ``y``.
+        """R2 of each target.
 
-        On the rows where it is observed (and, where inputs may be missing, can be predicted); NaN
-        for a target with fewer than two of them. ``confounds`` as in ``predict``; what it explains
-        counts.
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            As in ``predict``.
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+            True values; NaN is a missing value.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights of the rows.
+        confounds : array of shape (n_samples, n_columns), default=None
+            As in ``predict``; what they explain counts.
+
+        Returns
+        -------
+        ndarray of shape (n_targets,)
+            In the order of the columns of ``y``, each on the rows where the target is observed
+            (and, where inputs may be missing, can be predicted); NaN for a target with fewer than
+            two such rows.
         """
         if is_collection(X, y, sample_weight, confounds):
             same = partial(require_same_targets, self.targets_)
@@ -537,19 +600,20 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     def importance(
         self, X: Any, y: Any, *, confounds: Any = None, n_repeats: int = 5, random_state: Any = None
     ) -> Any:
-        """Tell what each feature is worth to each group: what is lost where its rows are shuffled.
+        """Permutation importance of each feature to each group.
 
-        The mean over a group's targets of the R2 that they lose (permutation importance), whatever
-        the regressor. Features that Phase II has averaged are shuffled together and called as their
-        mean. Of features that tell the same each seems worth little: the other stands in.
+        The R2 that a group's targets lose on average when the rows of a feature are shuffled,
+        whatever the regressor. Features that Phase II averaged are shuffled together and named as
+        their mean. Of two features that say the same each seems unimportant: the other replaces
+        it.
 
         Parameters
         ----------
         X, y, confounds
-            Rows to ask on. Those of fit say what the model rests on, rows that it has not seen what
-            a feature is good for.
+            Rows to evaluate on. The rows of ``fit`` show what the model relies on, held-out rows
+            what a feature is good for.
         n_repeats : int, default=5
-            Times that each is shuffled.
+            Number of times that each feature is shuffled.
         random_state : int, RandomState or None, default=None
             Seed of the shuffles.
 
@@ -584,13 +648,25 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         return importance(self.__ctfa_view__(), inputs, losses, n_repeats, random_state)
 
     def reduce(self, X: Any, y: Any, *, confounds: Any = None) -> list[ReducedTask]:
-        """Return what the paper's algorithm does: for each group its mean target and its features.
+        """Return what the paper's algorithm returns: each group's mean target and its features.
 
-        In raw units, row by row the mean of the members observed there, targets that joined with a
-        minus turned round; features as Phase II averages them, of targets with inputs of their own
-        the means of these. A data frame gives series and frames named after the members of each
-        mean. With the ``confounds`` of these rows, where fit had one, the means are of what is left
-        of it.
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The features of ``fit``, in the same order.
+        y : array or data frame of shape (n_samples, n_targets)
+            The targets of ``fit``, in the same order; NaN is a missing value.
+        confounds : array of shape (n_samples, n_columns), default=None
+            The confounds of these rows; the means are then of what they leave of the data.
+
+        Returns
+        -------
+        list of ReducedTask
+            One per group. ``target`` of shape (n_samples,) is, row by row, the mean of the members
+            observed there, in raw units; targets that joined with a minus sign are negated.
+            ``features`` of shape (n_samples, d) are as Phase II averages them; where targets have
+            inputs of their own, the means of these. Data frames give series and frames named
+            after the members of each mean.
         """
         known = X, y, None, confounds
         X, y, _, confounds = self._gathered(known, "reduce", "Reduce fewer rows at a time")
@@ -621,8 +697,17 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     def why(self, target: Any) -> Explanation:
         """Say why a target is in its group: print the answer.
 
-        A target is given by name, or by position where that is not a name: columns that are called
-        by numbers, such as years, are names.
+        Parameters
+        ----------
+        target : str or int
+            Its name, or its position where that is not a name: columns that are called by numbers,
+            such as years, are names.
+
+        Returns
+        -------
+        Explanation
+            Printed, a few sentences: who is in the group, what each merge cost and could have
+            cost, what the target gains, and which group it refused last.
         """
         check_is_fitted(self)
         position = check.read_target(target, names_of(self.targets_), labels_of(self.targets_))
@@ -638,15 +723,15 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         random_state: Any = None,
         confounds: Any = None,
     ) -> FloatArray:
-        """Group the targets again on subsamples of rows, with the same limit; sets ``stability_``.
+        """Group the targets again on subsamples of rows with the same limit; sets ``stability_``.
 
         Parameters
         ----------
         X, y, sample_weight, confounds
             The data of fit; the confounds are found again on each subsample.
         cv : splitter or list of (train, test), default=None
-            Whose training rows are taken; None draws 50 times 80 % of the rows. For series give
-            one that leaves out blocks, such as ``KFold(20)``.
+            The subsamples are its training rows; None draws 80 % of the rows 50 times. For series
+            give one that leaves out blocks, such as ``KFold(20)``.
         random_state : int, RandomState or None, default=None
             Seed of the draws.
 
@@ -681,35 +766,35 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         """Compare with single-task models, climatology and persistence on held-out rows.
 
         All are fitted again on the training rows of each fold: this model with everything it
-        chooses, the same regressor by itself for each target, and what predicts without features.
+        chooses, the same regressor for each target alone, and predictions without features.
 
         Parameters
         ----------
         X, y, sample_weight, confounds
-            The data of fit, or others of the same kind; what the confounds tell is found on the
-            training rows of each fold.
+            The data of ``fit``, or others of the same kind; regressions on the confounds are found
+            on the training rows of each fold.
         cv : int, splitter or list of folds, default=5
             An integer gives contiguous folds.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``, here and in the fits.
         times : array of shape (n_samples,), default=None
-            Dates, or numbers, of the rows: they are a series then, in this order. None takes the
-            dates that X or y have for an index; without any, rows are not taken for a series.
+            Dates, or numbers, of the rows, which are then a series in this order. None takes the
+            dates in the index of X or y; without any, rows are not treated as a series.
 
         Returns
         -------
         DataFrame
-            One row per target: its group here, the mean squared errors of all on held-out rows in
-            units of the target's variance (with confounds, of what that leaves), with
-            ``head="levels"`` also that of the group's model alone, the gain, and the gain that the
-            fit told. ``climatology_error`` is of the mean of the training rows: with dates of two
-            years or more of each calendar month (of a smooth yearly cycle, where steps are finer;
-            of each hour), with confounds what these say. ``persistence_error`` is of the value one
-            step before, where rows are a series, and ``anomaly_persistence_error`` of climatology
-            plus the anomaly one step before. Where that value is missing climatology stands for
-            it. ``skill`` is the share of the error of climatology that this model saves,
-            ``skill_over_persistence`` that of persistence. ``attrs`` of the frame say what each is,
-            or why there is no persistence.
+            One row per target: its group in this model, the mean squared errors of all on held-out
+            rows in units of the target's variance (with confounds, of the residuals' variance),
+            with ``head="levels"`` also that of the group's model alone, the gain, and the gain
+            that the fit predicted. ``climatology_error`` is that of the mean of the training rows:
+            with dates of two years or more, of each calendar month (of a smooth yearly cycle where
+            steps are finer; of each hour); with confounds, of a regression on them.
+            ``persistence_error`` is that of the value one step before, where rows are a series,
+            and ``anomaly_persistence_error`` that of climatology plus the anomaly one step before.
+            Where that value is missing climatology is used. ``skill`` is the share of the error of
+            climatology that this model saves, ``skill_over_persistence`` that of persistence.
+            ``attrs`` of the frame say what each is, or why there is no persistence.
         """
         known = X, y, sample_weight, confounds
         sample, targets, splits, labels = self._read_folds(known, cv, groups)
@@ -751,17 +836,17 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     ) -> Self:
         """Calibrate ``predict_interval`` by fitting this model again without each fold.
 
-        With everything it chooses, as ``compare`` does. ``fit`` has calibrated it where that was
-        cheap: where it has a closed form, or its regressor was refitted to judge merges. A model of
-        rows that were read as sums takes the form of its errors from up to 200,000 of them, in one
-        more pass over Dask's collections, and is not fitted again.
+        The model chooses everything again, as in ``compare``. ``fit`` already calibrates where that
+        is cheap: where the model has a closed form, or its regressor was refitted to judge merges.
+        A model of rows that were read as sums is not fitted again: it takes the shape of its errors
+        from up to 200,000 rows, in one more pass over Dask's collections.
 
         Parameters
         ----------
         X, y, sample_weight, confounds
             The data of fit.
         cv : int, splitter or list of folds, default=5
-            An integer gives contiguous folds, and so many fits.
+            An integer gives contiguous folds, one fit per fold.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``, here and in the fits.
 

@@ -1,4 +1,4 @@
-"""What other rows say: groups found again on subsamples, errors on rows left out."""
+"""Groups found again on subsamples, and errors on held-out rows."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ Split = tuple[IntArray, IntArray]
 
 #: Errors that differ by less than this share of a target's variance are the same.
 SAME = 1e-3
-#: Share of an error by which two of them may differ for nothing but rounding.
+#: Share of an error by which two of them may differ by rounding alone.
 SAME_ERROR = 1e-9
 #: Intervals whose coverage is measured on held-out rows.
 COVERAGE = 0.9
-#: Targets of which it is measured, at most: folds of folds cost as much as the groups again.
+#: Largest number of targets for which it is measured: folds of folds cost as much as the groups.
 MOST_COVERED = 2000
-#: Blocks of held-out rows that are told apart; of more folds all are one.
+#: Largest number of blocks of held-out rows that are told apart; more folds are one block.
 MOST_BLOCKS = 24
 
 #: Paired standard errors above the least error over which what tempers count falls to 1/e.
@@ -56,7 +56,7 @@ SHARES = (1.0, 0.25, 0.06, 0.0)
 
 
 class HeldOut(NamedTuple):
-    """What folds that neither groups nor models have seen say, summed over their rows.
+    """Errors on folds that neither groups nor models have seen, summed over their rows.
 
     Whatever tempers are averaged, predictions are sums of those of groups at each temper of theirs
     and of deviations at each of theirs: products of their errors tell the error of any average.
@@ -66,16 +66,16 @@ class HeldOut(NamedTuple):
     weight: FloatArray  # (folds, L)
     single: FloatArray  # (folds, pairs, L): products of errors, of a model for each target alone
     served: FloatArray  # (folds, pairs, L): the same of groups, and of deviations with a minus
-    apart: FloatArray  # (n, L): what models for each target leave of the rows left out
+    apart: FloatArray  # (n, L): residuals of models of each target on the held-out rows
     whole: FloatArray  # (n, L): the same rows about the means of the training rows
     rows: FloatArray  # (n,): their weights
 
     @property
     def chosen(self) -> Tempers:
-        """The average of all tempers, by how far each is from the best in standard errors.
+        """The average of all tempers, weighted by their distance from the best in standard errors.
 
-        A choice of one would be that of a few rows where tails are heavy, of a few blocks where
-        rows remember.
+        Choosing one would rest on a few rows where tails are heavy, and on a few blocks where rows
+        are autocorrelated.
         """
         if len(self.tempers) == 1:
             return Tempers()
@@ -118,7 +118,7 @@ class HeldOut(NamedTuple):
     def gain(self, chosen: Tempers, partition: Partition) -> Gain:
         """What each target saves against a model of its own, with the scatter over the folds.
 
-        Blocks of rows, and not rows, are what repeats independently: series remember. A target by
+        Blocks of rows, not rows, are independent repeats: series are autocorrelated. A target by
         itself saves nothing.
         """
         alone, errors = self.squares(chosen)
@@ -136,7 +136,7 @@ class HeldOut(NamedTuple):
         return Gain(np.where(merged, value, 0.0), np.where(merged, error, 0.0))
 
     def scores(self, history: MergeHistory, signs: FloatArray, counts: FloatArray) -> FloatArray:
-        """What every merge saves on the rows left out, over all its members.
+        """What every merge saves on held-out rows, over all its members.
 
         Serving both sides with one model gives up predicting their difference d:
         ``ab/(a+b) (|d - p|^2 - |d|^2)`` per row, p its prediction by models that have not seen the
@@ -161,7 +161,7 @@ class HeldOut(NamedTuple):
 def look_at_folds(
     found: Found, tasks: SharedInputs, tempers: Sequence[Any], n_jobs: int | None
 ) -> HeldOut | None:
-    """Ask the folds that chose a limit again, target by target; None where there are none."""
+    """Errors per target on the folds that chose a limit; None where there are none."""
     if not found.folds or np.isnan(tasks.values).any():
         return None
     asking = replace(tasks, sample=replace(tasks.sample), units=found.units)
@@ -199,7 +199,8 @@ def _look(
         singles, served = (_products(each, asked.weight) for each in (of_singles, errors))
         given = rows.sample.weights
         judge = np.ones(len(single)) if given is None else given
-        # About the levels of the training rows: without these, differences of targets are not told.
+        # About the levels of the training rows: without these, differences of targets are not
+        # known.
         about = asked.true - fits.intercepts * asked.relative
         return asked.weight.sum(axis=0), singles, served, asked.true - single, about, judge
 
@@ -222,13 +223,13 @@ def _products(errors: Sequence[FloatArray], weight: FloatArray) -> FloatArray:
 
 
 def _of_products(counts: FloatArray) -> FloatArray:
-    """How much products of errors count in the square of the sum in which errors count so."""
+    """Weights of products of errors in the square of a weighted sum of errors."""
     square = np.outer(counts, counts)
     return np.asarray((2.0 * square - np.diag(counts**2))[np.triu_indices(counts.size)])
 
 
 def seen_by_refits(found: Found, on_folds: OnFolds, served: FloatArray | None = None) -> HeldOut:
-    """The same of a regressor that was fitted without each fold.
+    """The same for a regressor that was fitted without each fold.
 
     Where squared errors of what is ``served`` are not given, those of the groups' own models.
     """
@@ -276,7 +277,7 @@ def share_of_deviations(found: Found, tasks: SharedInputs) -> float:
 
 
 def together(labels: IntArray) -> FloatArray:
-    """Share of the partitions, one per row, in which each two variables are in one group."""
+    """Share of the partitions, one per row, in which two variables are in one group."""
     n_partitions, n_variables = labels.shape
     counts = np.zeros((n_variables, n_variables))
     for row in labels:
@@ -287,7 +288,7 @@ def together(labels: IntArray) -> FloatArray:
 def align(partitions: Iterable[Partition], reference: Partition) -> IntArray:
     """Labels of each partition, renumbered to overlap most with those of a reference.
 
-    Groups that correspond to none of the reference's get numbers of their own, from its number of
+    Groups without a counterpart in the reference get numbers of their own, from its number of
     groups on.
     """
     rows = []
@@ -313,7 +314,7 @@ class Judged(NamedTuple):
     inside: FloatArray | None = None
 
     def errors(self, name: str) -> FloatArray:
-        """Mean squared error of each target by one of them; NaN where it was not judged."""
+        """Mean squared error of each target under one model; NaN where it was not judged."""
         count = self.weight.sum(axis=(0, 1))
         total = self.squares[name].sum(axis=(0, 1))
         return np.asarray(total / np.where(count > 0.0, count, np.nan))
@@ -339,8 +340,8 @@ def held_out_errors(
     """Squared errors of each target on held-out rows, in units of its variance, by model.
 
     Over the rows where a target is observed and every model predicts it; with confounds in units
-    of the variance of what that leaves. What ``zeros`` predict is judged beside the models, on the
-    same rows. The first model is asked for intervals; rows that stand in for others lie in none.
+    of the variance of the residuals. The predictions of ``zeros`` are judged beside the models, on
+    the same rows. The first model is asked for intervals; rows that stand in for others have none.
     """
     is_covered = sample.counts is None and values.shape[1] <= MOST_COVERED
     asked = refitted(
@@ -359,7 +360,7 @@ def held_out_errors(
         if zeros.squares is None:
             said = zeros.predict(values, train, test, sample.weights, sample.confounds)
             gaps |= {name: values[test] - predicted for name, predicted in said.items()}
-        # Row by row and not fold by fold: one that a target was hardly observed in says little.
+        # Row by row, not fold by fold: a fold in which a target is hardly observed says little.
         known = np.all([np.isfinite(gap) for gap in gaps.values()], axis=0)
         for part in np.unique(season[test]):
             rows, at = season[test] == part, (min(fold, blocked - 1), part)
@@ -407,10 +408,10 @@ def refitted(
         return model.fit(inputs, values[train], weights, **known)
 
     def wrong(fold: int, name: str, share: float) -> Wrong:
-        """Errors of a model, a share of the work that is left."""
+        """Errors of a model; its fits are a share of the remaining work."""
         test, has_intervals = splits[fold][1], is_covered and name == first
         with warnings.catch_warnings():
-            # Whoever read the data has said it, and would in every fold again.
+            # Reading the data already warned; every fold would warn again.
             warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
             quiet = nullcontext() if has_intervals else without_intervals()
             with progress.part(share, "held-out rows"), quiet:
@@ -428,7 +429,7 @@ def refitted(
         return true - predicted, inside
 
     each, first = list(product(range(len(splits)), models)), next(iter(models))
-    # To a bar: the first of the models searches for groups, its rivals hardly do.
+    # For the progress bar: the first of the models searches for groups, its rivals hardly do.
     work = np.array([FIRST_MODEL if name == first else 1.0 for _, name in each])
     share = work / work[::-1].cumsum()[::-1]
     found = Parallel(n_jobs=n_jobs)(
@@ -441,7 +442,7 @@ def refitted(
 
 
 def _variance(sample: check.Sample, values: FloatArray) -> FloatArray:
-    """Variance of each target where it is observed, of what the confounds leave of it."""
+    """Variance of each target where it is observed, after confounds."""
     weights = None if sample.counts is None else sample.weights
     left = values
     if sample.confounds is not None:
@@ -455,7 +456,7 @@ def _variance(sample: check.Sample, values: FloatArray) -> FloatArray:
 
 
 def r2_of_each(true: FloatArray, predicted: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """R2 of each target on the rows where it is observed; NaN where these are fewer than two."""
+    """R2 of each target on the rows where it is observed; NaN for fewer than two."""
     if not np.isnan(true).any():
         raw = r2_score(true, predicted, sample_weight=weights, multioutput="raw_values")
         return np.asarray(raw)
@@ -477,7 +478,7 @@ def group_rows(
     rows: IntArray,
     judge: Any = None,
 ) -> Partition:
-    """Groups that some of the rows give, with the limit that was used, by the same ``judge``."""
+    """Groups of some of the rows, with the limit that was used, by the same ``judge``."""
     aggregator = clone(fitted)
     if fitted.n_groups is None:
         aggregator.set_params(max_loss=fitted.max_loss_, tolerance=None)

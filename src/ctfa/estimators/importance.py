@@ -1,4 +1,4 @@
-"""What each feature is worth to a group's predictions, whatever its regressor."""
+"""Importance of each feature to a group's predictions, whatever its regressor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def importance(
     there are any.
     """
     if not isinstance(n_repeats, int | np.integer) or n_repeats < 1:
-        raise ValueError(f"n_repeats={n_repeats!r} is not known: give a whole number from 1 on.")
+        raise ValueError(f"n_repeats={n_repeats!r} is not known: give a whole number, 1 or more.")
     rng = check_random_state(random_state)
     blocks = np.zeros(len(inputs), dtype=np.intp) if blocks is None else blocks
     rows = [np.flatnonzero(blocks == block) for block in np.unique(blocks)]

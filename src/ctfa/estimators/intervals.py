@@ -1,4 +1,4 @@
-"""Intervals of fitted models: what they are calibrated on, and what is asked of them."""
+"""Intervals of fitted models: what they are calibrated on, and checks of requests."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.refits import Split
 
-#: Rows that were left out, and what a model that was fitted to the others says of them.
+#: Held-out rows, and predictions of them by a model that was fitted to the others.
 Told = tuple[IntArray, FloatArray]
 
-#: Folds that are asked for intervals alone, at most.
+#: Largest number of folds that serve intervals alone.
 MOST_BLOCKS = 5
-#: Errors that are looked at one by one, at most, of rows that others stand in for.
+#: Largest number of errors that are looked at one by one, of rows that others stand in for.
 MOST_ENTRIES = 200_000
-#: Whether anybody will ask the models that are fitted now how sure they are.
+#: Whether intervals will be asked of the models that are fitted now.
 _asked: ContextVar[bool] = ContextVar("ctfa_intervals", default=True)
 #: What intervals are calibrated on, in words.
 HELD_OUT = "held-out blocks of rows"
@@ -80,7 +80,7 @@ def calibrated_on_rows(
 
 
 def _rows_and_folds(told: Sequence[Told]) -> tuple[IntArray, IntArray]:
-    """A row that several folds leave out counts once for each."""
+    """A row that several folds hold out counts once per fold."""
     rows = [one for one, _ in told]
     return np.concatenate(rows), np.repeat(np.arange(len(rows)), [one.size for one in rows])
 
@@ -126,7 +126,7 @@ def calibrated_by_some(
 def calibrated_in_sample(
     values: FloatArray, predicted: FloatArray, weights: FloatArray | None, spare: float
 ) -> Calibration | None:
-    """The same where no fold can be asked, from the share of their freedom that fits leave rows.
+    """The same without folds, from the degrees of freedom that fits leave.
 
     Of tables ``(rows, L)``, as if errors were Gaussian.
     """
@@ -136,10 +136,10 @@ def calibrated_in_sample(
 
 
 def told_on_folds(ask: Callable[..., FloatArray], splits: Sequence[Sequence[Any]]) -> list[Told]:
-    """What is said of each fold's rows; nothing where too few rows are left to learn from."""
+    """Predictions of each fold's rows; none where too few rows are left to learn from."""
     found = []
     with warnings.catch_warnings():
-        # What is to be said of these data is said of all rows.
+        # Warnings about these data are given for all rows.
         warnings.simplefilter("ignore")
         for fold in splits:
             try:
@@ -150,12 +150,12 @@ def told_on_folds(ask: Callable[..., FloatArray], splits: Sequence[Sequence[Any]
 
 
 def few_blocks(cv: Any) -> Any:
-    """Folds of ``cv``, a number of them lowered to what intervals need."""
+    """Folds of ``cv``; a number of folds is lowered to what intervals need."""
     return min(cv, MOST_BLOCKS) if isinstance(cv, Integral) else cv
 
 
 def blocks_of(cv: Any, sample: check.Sample, values: FloatArray, groups: Any) -> Sequence[Split]:
-    """Folds for intervals alone; none where there cannot be."""
+    """Folds for intervals alone; none where there cannot be any."""
     if sample.folds is not None:
         return sample.folds.get("limit", ())
     if sample.counts is not None:
@@ -172,7 +172,7 @@ def require_calibration(model: Any, coverage: Any) -> tuple[Calibration, float]:
     found = vars(model).get("calibration_")
     if found is not None:
         return found, coverage
-    why = "was fitted by a version that knew no intervals: fit it again, or call"
+    why = "was fitted by a version without intervals: fit it again, or call"
     if "calibration_" in vars(model):
         why = (
             "holds no predictions of held-out rows, for which its regressor would have had to be "
@@ -182,11 +182,11 @@ def require_calibration(model: Any, coverage: Any) -> tuple[Calibration, float]:
 
 
 def tell_gaussian(calibration: Calibration) -> None:
-    """Say that intervals know nothing of the tails."""
+    """Warn that intervals are those of Gaussian errors."""
     if calibration.how != HELD_OUT:
         warnings.warn(
             f"intervals are calibrated on {calibration.how}: the rows themselves were not kept, "
-            "and heavy tails and changing spreads are not in them; calibrate, with the data of "
+            "so heavy tails and changing spreads are not in them; calibrate, with the data of "
             "fit, looks at rows.",
             UserWarning,
             stacklevel=3,

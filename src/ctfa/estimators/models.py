@@ -1,4 +1,4 @@
-"""Features and a regressor for each group, and how they serve its members, whoever shares what."""
+"""Features and a regressor for each group, and how they predict its members."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HEADS = ("levels", "mean")
 Folds = Mapping[str, list[tuple[IntArray, IntArray]]]
 #: What the regressor of a group learns from: inputs, those of its slots, and the target.
 GroupRows = tuple[check.Sample, FloatArray]
-#: Folds, and groups of targets in each, that are asked whether groups of features pay.
+#: Folds, and groups of targets in each, that decide whether groups of features pay.
 FOLDS_FOR_FEATURES, GROUPS_FOR_FEATURES = 10, 2
 #: The golden section.
 GOLDEN = 0.6180339887498949
@@ -49,7 +49,7 @@ WIDE = 150
 #: Standard errors by which groups of features must be better than all of them; and at which folds,
 #: of which so many are asked at least, agree.
 PREFERRED_BY, CLEAR, FEWEST_FOLDS = 1.0, 2.0, 5
-#: First folds that decide alone where all of them speak against groups of features.
+#: First folds that decide alone if all of them reject groups of features.
 AGAINST = 3
 #: Tasks whose inputs are copied at once.
 TASKS_AT_ONCE = 1000
@@ -73,8 +73,8 @@ def fit_features(
 ) -> list[FeatureAggregator]:
     """Phase II for the mean of each group, the inputs factored once for all.
 
-    Of a mean with gaps on the rows where any member is observed. Features are called as in the
-    model that has read them.
+    A mean with gaps is judged on the rows where any member is observed. Features have the names
+    they have in the model.
     """
     template = clone(template)
     check.copy_input_names(model, template)
@@ -112,11 +112,11 @@ def features_pay(
     step = -(-len(found.folds) // FOLDS_FOR_FEATURES)
     folds = list(zip(found.folds, found.points, strict=True))[::step]
     n_asked = 1 if tasks.sample.inputs.shape[1] > WIDE else GROUPS_FOR_FEATURES
-    # Not neighbours first: what a few folds far apart agree on is clear.
+    # Folds far apart first: what a few of them agree on is clear.
     for turn, (fold, point) in enumerate([*folds[::3], *folds[1::3], *folds[2::3]]):
         if len(saved) >= FEWEST_FOLDS and abs(np.mean(saved)) > CLEAR * _scatter(saved):
             break
-        if len(saved) == AGAINST and max(saved) < 0.0:  # doing without takes less to be right
+        if len(saved) == AGAINST and max(saved) < 0.0:  # rejecting needs less evidence
             return False
         known, rows, _ = tasks.fold(rule, *fold)
         fits, judged = known.fits(rule), known.left.judged
@@ -142,7 +142,7 @@ def features_pay(
                 continue
             if factored is None:
                 with warnings.catch_warnings():
-                    # What is to be said of these inputs is said of all rows.
+                    # Warnings about these inputs are given for all rows.
                     warnings.filterwarnings("ignore", check.DOUBTFUL, RuntimeWarning)
                     factored = factor(template, judged, mean)
             found_features = merge_features(clone(template), factored, mean).partition_
@@ -179,7 +179,7 @@ def _scatter(values: Sequence[float]) -> float:
 def _told_by(
     regressor: Any, sample: check.Sample, mean: FloatArray, features: Partition, rows: FloatArray
 ) -> FloatArray:
-    """What a regressor says of a group's mean in other rows: by groups of features, and by all."""
+    """Predictions of a group's mean in other rows: by groups of features, and by all features."""
     _, row_scale = row_scales(len(mean), sample.weights, sample.n_samples)
     target, rest = mean - weighted_mean(mean[:, None], row_scale)[0], sample.weights
     told = [
@@ -224,9 +224,9 @@ def fit_to_rows(
     rows_of: Callable[..., FloatArray],
     n_jobs: int | None,
 ) -> list[Any]:
-    """One regressor per group that learns from rows, which its features make few enough to gather.
+    """One regressor per group that learns from rows, gathered as means of its features.
 
-    All groups in one pass over the data where that fits, a pass per group otherwise.
+    All groups in one pass over the data if they fit in memory, otherwise a pass per group.
     """
     name = f"regressor={type(regressor).__name__}()"
     instead = "Use LinearRegression, Ridge, Lasso or ElasticNet, which learn from sums"
@@ -258,10 +258,10 @@ def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
 
 
 class Deviations(NamedTuple):
-    """What is added to groups' regressors: linear functions of the features about their means."""
+    """Deviations added to groups' models: linear functions of the features about their means."""
 
-    group: FloatArray  # (groups, D): what features of a mean have of their own, for all members
-    own: FloatArray  # (L, D): what members have of their own
+    group: FloatArray  # (groups, D): of features from their mean's coefficient
+    own: FloatArray  # (L, D): deviations of members
     level: FloatArray  # (L,)
     centre: FloatArray  # (D,): where all of them are at their levels
 
@@ -279,7 +279,7 @@ class SingleModels(NamedTuple):
 
     targets: IntArray
     models: Sequence[Any]  # one per target, or a single one for all of them
-    #: Share that the group's own model has in what serves the group; the mean of its members'
+    #: Weight of the group's own model in the prediction of the group; the mean of its members'
     #: models has the rest.
     share: float = 1.0
 
@@ -292,7 +292,7 @@ class SingleModels(NamedTuple):
     ) -> FloatArray:
         """``trust * group + (1 - trust) * own``, in the units the models were fitted in.
 
-        ``mean`` gives each target the mean of its group, of what is told of every target.
+        ``mean`` turns predictions of every target into the mean of each one's group.
         """
         if not self.targets.size:
             return predicted
@@ -323,7 +323,7 @@ def fit_singles(
 ) -> SingleModels:
     """Fit a model of its own for each target whose trust is below one.
 
-    And for every one that is ``merged``, where these models have a share in their groups'.
+    Also for every ``merged`` target where these models have a share in their group's prediction.
     """
     rest = sample.weights, sample.n_samples, sample.is_single
     wanted = trust < 1.0
@@ -343,7 +343,7 @@ def fit_singles(
 def mean_of_groups(
     known: tuple[Partition, FloatArray | None, FloatArray | None], units: FloatArray
 ) -> FloatArray:
-    """What each target has of the mean of its group: of a partition, by signs and weights."""
+    """The mean of each target's group, with its sign, from a partition, signs and weights."""
     partition, signs, weights = known
     turned = units if signs is None else units * signs
     means = partition.spread(partition.mean(turned, weights))
@@ -391,7 +391,7 @@ class OwnModels(NamedTuple):
         if complete.any():
             regressor = self.regressors[group]
             columns = reduced(self.features[group], inputs[complete])
-            if type(regressor) is LinearRegression:  # thousands of groups: checks cost the most
+            if type(regressor) is LinearRegression:  # of thousands, checks cost the most
                 found = columns @ regressor.coef_.T + regressor.intercept_
             else:
                 found = regressor.predict(columns)
@@ -408,7 +408,7 @@ class OwnSteps(NamedTuple):
     has: BoolArray  # (L, K)
 
     def add(self, predicted: FloatArray, rows: Series) -> None:
-        """Move predictions, in place; where a task lacks inputs of its own its group serves it."""
+        """Move predictions, in place; where inputs of a task are missing its group's stays."""
         tasks = np.flatnonzero(self.coef.any(axis=1))
         for start in range(0, tasks.size, TASKS_AT_ONCE):
             some = tasks[start : start + TASKS_AT_ONCE]
@@ -418,7 +418,7 @@ class OwnSteps(NamedTuple):
 
 
 def slot_names(layout: IntArray, names: Any) -> list[str]:
-    """Call each slot by what the names of its columns have in common, else by its number."""
+    """Name each slot by what the names of its columns have in common, else by its number."""
     found = []
     for slot, columns in enumerate(layout.T):
         own = [] if names is None else [str(names[column]) for column in columns if column >= 0]
@@ -429,7 +429,7 @@ def slot_names(layout: IntArray, names: Any) -> list[str]:
 
 
 def _beginning(names: list[str]) -> str:
-    """What all names begin with."""
+    """The common beginning of all names."""
     same = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
     return "".join(letters[0] for letters in same)
 
@@ -447,18 +447,18 @@ def fit_groups(
 ) -> OwnModels:
     """Phase II and the regressor of each group; ``folds`` of rows that stand in for others.
 
-    What tasks are ``added`` (L, K) to shared coefficients is taken off what these are fitted to.
+    What is ``added`` (L, K) to shared coefficients of tasks is subtracted from their targets.
     """
-    # Only what is shared needs every task about its own means.
+    # Only shared coefficients need every task about its own means.
     own = OwnRows.of(series) if aggregate == "pool" else None
     centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
     slots = np.array([series.has[members].any(axis=0) for members in partition.groups])
     judged: Iterable[GroupRows | None] = [None] * partition.n_groups
     free = series if feature_template is None else series.free_rows()
-    if free is not series:  # what Phase II is judged on are not the rows of the regressor
+    if free is not series:  # Phase II is judged on other rows than the regressor's
         of_free = OwnRows.of(free) if aggregate == "pool" else None
         judged = _rows_of_groups(free, of_free, partition, slots)
-    # Least squares is too short to be worth a worker.
+    # Least squares takes too little time to be worth a worker.
     plain = feature_template is None and (template is None or is_least_squares(template))
     with one_thread() if plain else nullcontext():
         results = Parallel(n_jobs=1 if plain else n_jobs)(
@@ -476,7 +476,7 @@ def fit_groups(
 
 
 def _on_slots(template: FeatureAggregator | None, has: BoolArray) -> FeatureAggregator | None:
-    """Phase II for a group that lacks some slots: the graph of all, among those that it has."""
+    """Phase II for a group that lacks some slots: the graph restricted to the slots it has."""
     graph = None if template is None else template.connectivity
     if template is None or graph is None or callable(graph) or has.all():
         return template
@@ -543,14 +543,14 @@ def _fit_group(
     elif judged is None:
         features.fit(sample.inputs, target, sample.weights)
     else:
-        features.fit(judged[0].inputs, judged[1])  # their weights are used up
+        features.fit(judged[0].inputs, judged[1])  # their weights are already applied
     features.feature_names_in_ = np.array(slot_names, dtype=object)
     columns = reduced(features, sample.inputs)
     return features, fit_regressor(regressor, columns, target, sample.weights, sample.n_samples)
 
 
 def within_a_fold(features: FeatureAggregator | None, folds: Folds | None) -> Any:
-    """The same for some of the rows: what lists rows lists all of them, and is left out then."""
+    """The same for some of the rows; folds given as lists of all rows are dropped."""
     if features is None or features.cv is None:
         return features
     divides = folds is None and (isinstance(features.cv, Integral) or hasattr(features.cv, "split"))
@@ -574,9 +574,9 @@ def merge_features_within(rows: TaskRows, features: FeatureAggregator) -> Featur
 
 
 class TaskLevels(NamedTuple):
-    """What is added to regressors that learn from targets about the levels of their tasks."""
+    """Levels added to regressors that learn from targets about the levels of their tasks."""
 
-    group: FloatArray  # (groups,): to each group's; after them that of all, where it serves
+    group: FloatArray  # (groups,): of each group; last that of all tasks, where it is used
     own: FloatArray  # (T,): to a task's own
 
 
@@ -606,7 +606,7 @@ class Nearest(NamedTuple):
     def groups_of(
         self, inputs: FloatArray, ids: Sequence[Any], strangers: Sequence[Any]
     ) -> dict[Any, int]:
-        """Group nearest to the mean of each stranger's rows."""
+        """Group nearest to the mean inputs of each unseen task."""
         number = {task: k for k, task in enumerate(strangers)}
         others = np.array([number.get(task, -1) for task in ids])
         return {task: self.group_of(inputs[others == k].mean(axis=0)) for task, k in number.items()}

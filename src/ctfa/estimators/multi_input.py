@@ -64,20 +64,20 @@ from ctfa.estimators.view import FittedGroups
 
 #: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
 SPARE_ROWS = 3
-#: Targets that folds ask at most: what limits, ways and shares depend on is the noise and the
-#: likeness of targets, of which more of them say little new.
+#: Largest number of targets used on folds: limits, ways and shares depend on the noise and the
+#: likeness of targets, of which more targets say little new.
 ASKED_ON_FOLDS = 2000
-#: Folds that all of more targets are asked on at least, where a number of groups was wished.
+#: Fewest folds that use all targets where there are more, and a number of groups was wished.
 FEWEST_ASKED = 6
 
 
 class MultiInputCTFARegressor(TargetsRegressor):
     """Group targets that have inputs of their own, then fit one regressor per group.
 
-    Each target has its own columns of ``X``, the same kinds for all: the rain, the temperature, the
-    snow of its own basin. Kinds are called slots. Merging averages targets and, slot by slot, their
-    inputs (the paper's multi-input variant); or the members of a group keep their inputs and share
-    coefficients.
+    Each target has its own columns of ``X``, of the same kinds for all: rain, temperature and snow
+    of its own basin, for example. Kinds are called slots. Merging averages targets and, slot by
+    slot, their inputs (the paper's multi-input variant); or the members of a group keep their
+    inputs and share coefficients.
 
     Parameters
     ----------
@@ -93,10 +93,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
         How targets are merged; None is ``TargetAggregator()``, "passthrough" leaves every target by
         itself. ``scale="standard"`` puts every series, inputs too, in units of its own spread;
         ``"center"`` takes off means only; ``"none"`` is the paper's predictor. ``max_loss="auto"``
-        is chosen on blocks of consecutive rows (``cv``; give a splitter with gaps where rows
-        remember far), of more than 2,000 targets on 2,000 of them, neighbourhoods where there is a
-        graph. ``regressor=RidgeCV()`` judges merges by penalised fits and works for series
-        shorter than their inputs. ``flip`` and ``guard`` are not available here.
+        is chosen on blocks of consecutive rows (``cv``; give a splitter with gaps where rows are
+        autocorrelated for long); of more than 2,000 targets on 2,000 of them, whole neighbourhoods
+        where there is a graph. ``regressor=RidgeCV()`` judges merges by penalised fits and works
+        for series shorter than their inputs. ``flip`` and ``guard`` are not available here.
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II: merges slots within each group. None and "passthrough" keep every slot.
     aggregate : {"auto", "mean", "pool"}, default="auto"
@@ -107,24 +107,25 @@ class MultiInputCTFARegressor(TargetsRegressor):
     head : {"levels", "mean"}, default="levels"
         ``"mean"``: a group's model serves its members alone. ``"levels"``: each target adds a
         linear correction in its own inputs, its coefficients pulled towards the group's; how much
-        targets differ is learned from all of them, input by input, and how far that is to be
-        believed on held-out blocks.
+        targets differ is learned from all of them, input by input, and tempered on held-out
+        blocks.
     n_jobs : int or None, default=None
-        Groups and folds worked on at the same time, through joblib.
+        Number of groups and folds processed in parallel, through joblib.
 
     Attributes
     ----------
     aggregate_ : {"mean", "pool"}
         The way of aggregating that was used.
     aggregate_errors_ : dict
-        Held-out error of the best of each way that was compared, a mean square in units of each
-        target's variance (its own units where ``scale`` is not "standard"); empty without folds.
+        Held-out error of the best limit of each way that was compared, a mean square in units of
+        each target's variance (its own units where ``scale`` is not "standard"); empty without
+        folds.
     targets_ : TargetAggregator
         Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
         ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
     features_ : list of FeatureAggregator
-        Phase II as fitted, one per group, over the slots that the group has. Slots are called by
-        what their columns' names have in common, where ``X`` has names.
+        Phase II as fitted, one per group, over the slots that the group has. Slots are named by
+        what the names of their columns have in common, where ``X`` has names.
     regressors_ : list of estimators
         One per group, in the units of ``scale``.
     layout_ : ndarray of shape (n_targets, n_slots)
@@ -141,11 +142,11 @@ class MultiInputCTFARegressor(TargetsRegressor):
         ``head="levels"``, or the weight of its group's model where the regressor has judged; 1 for
         ``head="mean"``.
     merges_ : DataFrame
-        One row per merge: who joined whom, its F and break-even F, the predicted gain with its
+        One row per merge: which groups merged, its F and break-even F, the predicted gain with its
         standard error (summed over the members, in units of a target's variance where ``scale`` is
         "standard"), the members predicted to lose (worked out for up to 1,000 targets). Gains are
-        of the group's model alone and for rows that do not depend on each other: they flatter
-        series that remember. ``compare`` asks held-out rows.
+        of the group's model alone and assume independent rows: for autocorrelated series they are
+        too large. ``compare`` uses held-out rows.
     stability_ : ndarray of shape (n_targets, n_targets)
         Share of subsamples in which two targets are in one group; see ``stability``.
     n_features_in_, feature_names_in_, target_names_in_
@@ -162,7 +163,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
 
     With ``confounds`` residuals take the place of centred series, and the confounds' degrees of
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
-    over its own rows, they are not. What ``group_coef_`` and ``regressors_`` say is of residuals.
+    over its own rows, they are not. ``group_coef_`` and ``regressors_`` are those of the residuals.
 
     A regressor without a closed form (a forest, kernels, a pipeline) is fitted to the complete rows
     of every target, in units of each series, without each fold of ``cv`` and each pair of folds:
@@ -171,10 +172,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
     ``head="levels"`` the group's model is then mixed with one of each target's own, by one weight
     per group (``trust_``).
     ``targets=TargetAggregator(regressor=LinearRegression())`` judges by linear models, for
-    regressors that are too costly: one fit per group.
+    costly regressors: these are then fitted once per group.
 
     Data that are read as sums (Dask's, or on a device) give the same groups, limits and
-    predictions. How squared errors scatter over rows is not in their sums: the error of a target's
+    predictions. Sums do not tell how squared errors scatter over rows: the error of a target's
     gain in ``why`` is then that of Gaussian rows. Memory grows with the square of the number of
     columns, inputs and targets, times the number of folds.
 
@@ -261,14 +262,14 @@ class MultiInputCTFARegressor(TargetsRegressor):
             Labels of the rows for splitters that choose ``max_loss="auto"``, such as
             ``GroupKFold``.
         confounds : array of shape (n_samples, n_columns), default=None
-            Seasons (indicators or harmonics), a trend: what every input and every target is
-            regressed on first, with an intercept, on the training rows alone, in every fold too.
-            The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
+            Seasons (indicators or harmonics) or a trend. Every input and every target is first
+            regressed on them, with an intercept, on the training rows alone, in every fold too;
+            the residuals are merged and fitted. ``predict`` needs the confounds of its rows.
         target_weight : array of shape (n_targets,), default=None
-            How much each target counts in the means of its group and in the total risk: areas of
-            basins, say. Only ratios matter; a weight of two is a target given twice. Members that
-            share coefficients (``"pool"``) have no mean: rows of all say as much about these, and
-            weights count in the risk alone, of merges and on held-out rows.
+            How much each target counts in the means of its group and in the total risk: the areas
+            of basins, for example. Only ratios matter; a weight of two is a target given twice.
+            Members that share coefficients (``"pool"``) have no mean: their rows all count the
+            same, and weights count in the risk alone, of merges and on held-out rows.
 
         Returns
         -------
@@ -385,7 +386,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         targets: check.Targets,
         groups: Any,
     ) -> None:
-        """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
+        """Find groups by predictions of held-out rows, then fit them."""
         self._kept = splits = None
         limit, ways = check.read_limit(aggregator, TARGET_CRITERIA), self._ways(rule, series)
         if series.n_tasks > 1 and (limit != -np.inf or rule.wishes.shape_groups):
@@ -485,7 +486,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         return evidence
 
     def _leave_data_behind(self) -> None:
-        """Work the evidence out, before what it is worked out from goes."""
+        """Compute the evidence before its inputs are released."""
         if getattr(self, "_kept", None) is not None:
             self._evidence  # noqa: B018  # a cached property
 
@@ -500,7 +501,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         return super().__ctfa_fields__()
 
     def __ctfa_view__(self) -> FittedGroups:
-        """What is shown of the fitted model."""
+        """The view of the fitted model for pages, pictures and files."""
         return replace(
             super().__ctfa_view__(),
             trust=np.asarray(self.trust_) if self.head == "levels" else None,
@@ -513,10 +514,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
         targets = self.targets
         if not isinstance(targets, str):
             scale, judge = self.targets_.scale, self.targets_.regressor
-            # Nobody is anybody's neighbour: without a graph every pair would be asked, and refused.
-            nobody = sparse.csr_array((len(self.layout_), len(self.layout_)))
+            # A graph without edges: without a graph every pair would be asked, and refused.
+            no_edges = sparse.csr_array((len(self.layout_), len(self.layout_)))
             targets = TargetAggregator(
-                max_loss=-np.inf, scale=scale, regressor=judge, connectivity=nobody
+                max_loss=-np.inf, scale=scale, regressor=judge, connectivity=no_edges
             )
         return type(self)(
             self.layout_, self.regressor, targets=targets, aggregate="mean", head="mean"
@@ -544,7 +545,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        """Folds that a fit needs, and what in it cannot be computed from sums."""
         targets, features = self._phases()
         chooses = self.aggregate == "auto" or self.head == "levels"
         judge = None if targets is None else self._judge_of_own(targets)
@@ -586,7 +587,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if targets.weights is not None:
             own = aggregator.regressor if check.judges(judge) else judge
             check.refuse_for_target_weight(targets, aggregator, self.aggregate, own)
-            merges = aggregator.max_loss != -np.inf  # else nobody is judged
+            merges = aggregator.max_loss != -np.inf  # otherwise no target is judged
             if merges and not (check.judges(judge) or series.is_complete):
                 check.refuse_weights_of_gaps(judge)
         return aggregator, rule, series
@@ -596,7 +597,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         judge = None if template is None else self._judge_of_own(template)
         if template is None or not check.judges(judge) or check.read_judge(judge) is not None:
             return None
-        # With gaps the paper's rule is asked only of pairs that have the rows for it.
+        # With gaps the paper's rule is applied only to pairs with enough rows.
         all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
         return None if all_columns and not series.is_complete else SPARE_ROWS
 
@@ -642,8 +643,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
             keep_price(aggregator, rule, choice)
         keep_units(aggregator, targets, *self._units.of_targets())
         self.targets_ = aggregator
-        # What the evidence is worked out from, when it is first asked for: the series and not what
-        # was given, which may change after fit.
+        # Inputs of the evidence, which is computed on request: the series, not the given data,
+        # which may change after fit.
         self.__dict__.pop("_evidence", None)
         self._kept = partial(own_evidence, rule, judged, targets.names)
         return scaled, choice.temper
@@ -662,7 +663,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         shrinks = len(rule.tempers) > 1
         given = PREFERRED if limit is None else limit
         fallback = Choice(aggregates[0], given, float(shrinks), None, {})
-        # Where nothing merges both ways are the same.
+        # If nothing merges both ways are the same.
         merges = limit is None or limit > -np.inf or rule.wishes.shape_groups
         chooses = limit is None or (merges and (len(aggregates) > 1 or shrinks))
         if not chooses or series.n_tasks == 1:
@@ -671,7 +672,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if splits is None:
             return fallback
         asked = some_vertices(series.n_tasks, ASKED_ON_FOLDS, rule.graph)
-        # Some targets do not say what a number of groups of all of them costs; some folds do.
+        # A sample of targets does not tell what a number of groups of all of them costs; folds do.
         if asked.size < series.n_tasks and rule.wishes.n_groups is not None:
             count = max(FEWEST_ASKED, round(len(splits) * asked.size / series.n_tasks))
             at = np.linspace(0, len(splits) - 1, min(count, len(splits))).round().astype(int)
@@ -684,7 +685,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             if not check.enough_rows(series.take(train), fewest):
                 check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
                 return fallback
-        # Rows without a single target judge nothing: they are not evidence that errors are zero.
+        # Rows without any target judge nothing: they are not evidence that errors are zero.
         observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
         splits = [(train, test) for train, test in splits if observed[test].any()]
         choice = choose(
@@ -746,7 +747,7 @@ def target_path(
     X, Y, sample_weight, confounds, target_weight
         As in ``TargetAggregator.fit``.
     max_losses : iterable of float
-        Values to answer for, in any order.
+        Values of ``max_loss``, in any order.
     layout : array of shape (n_targets, n_slots), default=None
         For targets with inputs of their own, as in ``MultiInputCTFARegressor``.
     aggregate : {"mean", "pool"}, default="mean"
@@ -831,7 +832,7 @@ def _group_rows(
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[Option, Option]:
-    """What folds were to choose, and what is used without them."""
+    """What folds should have chosen, and what is used without them."""
     chosen = {}
     if limit is None:
         chosen[Option("max_loss", "auto")] = Option("max_loss", PREFERRED)
@@ -843,14 +844,14 @@ def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[Option, Op
 def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArray]:
     """Lay inputs of shape (samples, tasks, slots) out as a table, a column for each task and slot.
 
-    Lay out all dates once, or pass the first layout for later ones: which columns there are depends
-    on what is observed, and two periods laid out apart may differ in them.
+    Lay out all dates at once, or pass the first layout for later ones: the columns depend on what
+    is observed, and may differ between two periods that are laid out separately.
 
     Parameters
     ----------
     X3d : array-like of shape (n_samples, n_tasks, n_slots)
-        ``X3d[:, task, slot]`` is one input of one task, say the rain of one basin. NaN in all
-        samples means that the task has no such input.
+        ``X3d[:, task, slot]`` is one input of one task, for example the rain of one basin. NaN in
+        all samples means that the task has no such input.
     layout : array-like of int, shape (n_tasks, n_slots), default=None
         What this function returned for other samples: ``X`` then has the same columns, NaN where
         nothing is observed.
@@ -884,7 +885,7 @@ def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArr
     if values.ndim != 3:
         raise ValueError(
             f"X3d has shape {values.shape}: give inputs of shape (n_samples, n_tasks, n_slots), "
-            "such as np.stack(list_of_one_table_a_task, axis=1)."
+            "such as np.stack(list_of_one_table_per_task, axis=1)."
         )
     if 0 in values.shape:
         raise ValueError(f"X3d has shape {values.shape}: there is nothing to lay out.")
@@ -906,7 +907,7 @@ def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArr
         )
     columns = np.full((n_tasks, n_slots), -1, dtype=np.intp)
     columns[exists] = np.arange(np.count_nonzero(exists))
-    # Selecting copies; a complete table need not be.
+    # Selecting makes a copy, which a complete table does not need.
     table = values.reshape(n_samples, -1)
     return (table if exists.all() else table[:, exists.ravel()]), columns
 

@@ -53,7 +53,7 @@ from ctfa.estimators.search import (
 )
 from ctfa.estimators.targets import EVEN, RATIOS, middle
 
-#: Numbers that are kept of what models say, of every row by the model of every task: half a
+#: Largest number of predictions that are kept, of every row by the model of every task: half a
 #: gigabyte, with those of the folds. 400 tasks of 100 rows.
 MOST_TOLD = 2**24
 
@@ -71,12 +71,12 @@ Learn = Callable[[IntArray], Units]
 
 
 def units_of_rows(rows: TaskRows, train: IntArray) -> Units:
-    """Tasks that share a function differ in level and in nothing else: targets keep their unit."""
+    """Tasks that share a function differ only in level: targets keep their unit."""
     index, target = rows.index[train], rows.target[train]
     weight = np.ones(train.size) if rows.weights is None else rows.weights[train]
     levels = mean_by(index, target, weight, rows.n_tasks)
-    everybody = float(weight @ target) / max(float(weight.sum()), TINY)
-    levels = np.where(np.bincount(index, weight, rows.n_tasks) > 0.0, levels, everybody)
+    overall = float(weight @ target) / max(float(weight.sum()), TINY)
+    levels = np.where(np.bincount(index, weight, rows.n_tasks) > 0.0, levels, overall)
     return Units(rows.inputs, levels[rows.index], np.ones(rows.n_tasks))
 
 
@@ -93,7 +93,7 @@ def told_crosswise(
 ) -> Crosswise:
     """What models without a row's fold say of it; with those of pairs of folds, if one ``chooses``.
 
-    Rows that no fold leaves out are told of by nobody and left out here. ``has`` says which inputs
+    Rows that no fold holds out are not predicted and are left out here. ``has`` says which inputs
     a task has, (T, D): of others its model knows nothing, and takes them to be at their means.
     """
     check.require_few_told(rows.index.size, rows.n_tasks, MOST_TOLD)
@@ -116,7 +116,7 @@ def told_crosswise(
             found = np.column_stack(done)
             lost = np.isnan(found).any(axis=0)
             if lost.all():
-                # Not for want of rows: the error is the regressor's own.
+                # There are enough rows: the error is the regressor's own.
                 longest = max(jobs, key=lambda job: job[1][1][1].size)
                 _told_by(*longest[1], raises=True)
             found[:, lost] = 0.0
@@ -181,7 +181,7 @@ def stacked(told: Crosswise | None, partition: Partition) -> FloatArray:
 
 
 class OwnTold(NamedTuple):
-    """What models of tasks said of rows that they had not seen, and of which rows that was."""
+    """Predictions of held-out rows by models of tasks, and which rows these are."""
 
     table: Crosswise
     rule: Rule
@@ -329,7 +329,7 @@ class OwnTold(NamedTuple):
     def said(
         self, aggregate: str, folds: Sequence[int], on_folds: OnFolds | None, trust: FloatArray
     ) -> list[tuple[IntArray, FloatArray]]:
-        """What serves tasks said of the rows of each fold, which it had not seen; which these are.
+        """Final predictions of the held-out rows of each fold, and which rows these are.
 
         Members' own models, mixed with their groups' by ``trust`` where folds have found groups. Of
         inputs of their own a table of the rows of the series, a column for each target.
@@ -356,7 +356,7 @@ class OwnTold(NamedTuple):
 
 
 def tell(make: Callable[..., OwnTold], splits: Sequence[Split], *, chooses: bool) -> OwnTold | None:
-    """What models say of rows that they have not seen; None where nobody is asked."""
+    """Predictions of held-out rows; None where no models are fitted."""
     if not splits:
         return None
     if chooses and len(splits) < FEWEST_FOLDS:
@@ -370,12 +370,12 @@ def tell(make: Callable[..., OwnTold], splits: Sequence[Split], *, chooses: bool
 
 
 class Refitted(NamedTuple):
-    """Groups that were found so, and how they do on rows that they have not seen."""
+    """Groups found by refits, and their errors on held-out rows."""
 
     aggregate: str
     errors: dict[str, float]  # held-out error of the best of each way of aggregating
     trust: FloatArray  # (T,): weight of each group's model against its members' own
-    #: What serves tasks said of the rows of each fold; None where nobody has been asked about them.
+    #: Final predictions of the rows of each fold; None where there are none.
     said: list[tuple[IntArray, FloatArray]] | None
     evidence: MergeEvidence
 
@@ -392,7 +392,7 @@ def find_groups_by_refits(
     *,
     complete: bool = True,
 ) -> Refitted:
-    """Merge by predictions of rows that a regressor was not fitted to, and ask the groups of folds.
+    """Merge by predictions of held-out rows, and judge the groups of folds.
 
     ``labels`` are the names where tasks had any; they count by ``counts`` where groups have means.
     """

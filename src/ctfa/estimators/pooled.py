@@ -75,8 +75,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     """Pool tasks that have rows of their own (pupils of schools), then fit a regressor per group.
 
     Tasks of a group share their slopes; each keeps an offset. A merge stacks the rows of two groups
-    and costs Chow's F, what common slopes add to the residual, against the F at which pooling
-    breaks even, exact for groups of any number of tasks and rows.
+    and costs Chow's F (what common slopes add to the residual), compared with the F at which
+    pooling breaks even, exact for any number of tasks and rows.
 
     Parameters
     ----------
@@ -92,42 +92,41 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         regressor that judges. ``connectivity`` is a graph of the tasks in the order of ``tasks_``;
         a callable receives their mean inputs as rows.
         ``scale`` is the unit of gains: ``"standard"`` the variance of the target within tasks, one
-        for all, ``"center"`` the target's own; neither changes a decision, F having no unit.
+        for all, ``"center"`` the target's own; neither changes a decision, because F has no unit.
         ``flip``, ``guard`` and a ``regressor`` that is penalised are not available.
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II, cloned for each group and run on its rows about their tasks' means; None and
         "passthrough" keep every feature.
     head : {"levels", "mean"}, default="levels"
-        ``"mean"``: the slopes of the group and the task's offset. ``"levels"``: slopes of the
-        task's own besides; offset and slopes are shrunk towards the group's together, and how much
-        is learned from all tasks, input by input. Where inputs begin and what their units are
-        plays no part.
+        ``"mean"``: the slopes of the group and the task's offset. ``"levels"``: also slopes of
+        the task's own; offset and slopes are shrunk towards the group's together, and how much is
+        learned from all tasks, input by input. The origins and units of inputs do not matter.
     unseen : {"error", "global", "nearest"}, default="error"
         What to do for tasks that ``fit`` has not seen: raise an error; predict by one model pooled
         over all tasks; or by the group whose mean inputs are nearest to those of the task's rows
         given to ``predict``, in units of each input's spread within tasks. Their offset is zero.
     n_jobs : int or None, default=None
-        Groups and folds worked on at the same time, through joblib.
+        Number of groups and folds processed in parallel, through joblib.
 
     Notes
     -----
     A regressor without a closed form (a forest, kernels, a pipeline) is fitted to every task
     without each fold of ``cv`` and each pair of folds, ten fits per task on four folds, and judges
-    merges by what models of other tasks say of a task's rows: tasks may differ in their levels and
-    in nothing else. A task of too few rows for it is judged by its level. Models learn from
-    targets about their tasks' levels, in the unit in which they come. Missing features are left to
-    a regressor that takes them, without ``features`` and ``unseen="nearest"``.
+    merges by predictions of a task's rows by models of other tasks: tasks may differ in their
+    levels only. A task with too few rows for it is judged by its level. Models learn from targets
+    about their tasks' levels, in the unit given. Missing features are left to a regressor that
+    accepts them, without ``features`` and ``unseen="nearest"``.
     ``targets=TargetAggregator(regressor=LinearRegression())`` judges by linear models, for
-    regressors that are too costly: one fit per group.
+    costly regressors: these are then fitted once per group.
 
     By linear models all tasks together need more rows than slopes and offsets, by three or more,
     for there to be evidence; ``targets="passthrough"`` needs none. There is no ``compare`` and no
     ``stability`` here: cross-validate, with the ids as a column of ``X`` (see ``fit``).
 
-    An integer ``cv`` deals the rows of each task to the folds in the order in which they come, once
-    round all folds and then again, each time in another order of the folds. Rows in memory, in
+    An integer ``cv`` deals the rows of each task to the folds in turn, in the order given; each
+    round takes the folds in another order. Rows in memory, in
     Dask's collections and in pieces (``partial_fit``) are dealt alike, in any chunks and any units
-    of ``X`` and ``y``; rows in another order may choose another limit.
+    of ``X`` and ``y``; another order of the rows may give another limit.
 
     Collections of Dask: everything is as for the same rows in memory. Regressors that are not least
     squares and features judged on folds need the rows, which are gathered up to 2 GiB.
@@ -145,8 +144,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         One per group, fitted to the target less the task's offset; to the target about the task's
         level where the regressor has judged.
     offsets_ : ndarray of shape (n_tasks,)
-        What each task adds to its group's model at its mean inputs, shrunk towards zero by how few
-        rows the task has.
+        What each task adds to its group's model at its mean inputs; the fewer rows a task has, the
+        more it is shrunk towards zero.
     coef_ : ndarray of shape (n_tasks, n_features)
         Coefficients of each task, in the units of the data, where everything is linear; with
         ``intercept_`` of shape (n_tasks,). What ``head="levels"`` adds is in them.
@@ -156,7 +155,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         One less the share of its own degrees of freedom that a task uses under ``head="levels"``;
         the weight of its group's model, one per group, where the regressor has judged.
     merges_ : DataFrame
-        One row per merge: who joined whom, its loss, F and break-even F; ``gain``, predicted,
+        One row per merge: which groups merged, its loss, F and break-even F; ``gain``, predicted,
         summed over the tasks of both sides, with its standard error ``gain_error``; ``worst_gain``,
         of the task that gains least; the tasks predicted to lose. Gains are shares of the variance
         of the target within tasks for ``scale="standard"`` (0.05 is 5 %), in squared units of the
@@ -229,7 +228,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         tasks : array of shape (n_samples,), or a column of X
             The task of each row: numbers, strings, or anything hashable. Or the column of ``X``
             that holds them, a name in a data frame or a position in an array: then ``predict``
-            finds it there, also inside ``cross_val_predict``, which hands nothing else on.
+            finds it there, also inside ``cross_val_predict``, which passes on nothing else.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor.
         groups : array of shape (n_samples,), default=None
@@ -281,7 +280,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         -------
         ndarray of shape (n_samples,)
             A Dask array, not computed, for Dask's collections (with ``unseen="nearest"`` they are
-            read once for the means of strangers); an array of the library of ``X`` for others.
+            read once for the mean inputs of unseen tasks); for arrays of another library, an array
+            of that library.
         """
         features, ids = self._apart(X, tasks)
         if not is_lazy(features, ids):
@@ -303,7 +303,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     def _predict_rows(
         self, X: Any, tasks: Any, nearest: Mapping[Any, int] | None = None
     ) -> FloatArray:
-        """Predict rows in memory; ``nearest`` are groups of strangers, where these were found."""
+        """Predict rows in memory; ``nearest`` are groups of unseen tasks, where they were found."""
         inputs, ids, index, strangers = self._read_again(X, tasks)
         group, others = np.where(index >= 0, self.labels_[index], -1), np.flatnonzero(index < 0)
         if strangers and self.unseen == "error":
@@ -324,7 +324,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     def _read_again(
         self, X: Any, tasks: Any
     ) -> tuple[FloatArray, Sequence[Any], IntArray, list[Any]]:
-        """Rows in memory, the ids of their tasks, which these are (-1 for strangers); strangers."""
+        """Rows in memory, the ids of their tasks, their numbers (-1 if unseen); unseen tasks."""
         gaps = self._levels is not None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
         ids = check.read_ids(tasks, inputs.shape[0])
@@ -361,16 +361,16 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     ) -> tuple[Any, Any]:
         """Predict intervals that hold the target of each row with a given probability.
 
-        Calibrated on rows of each task that models had not seen; quantiles of errors are pooled
-        within groups, so that tasks of few rows borrow those of others. An integer ``cv`` deals
+        Intervals are calibrated on held-out rows of each task; quantiles of errors are pooled
+        within groups, so that tasks with few rows borrow those of others. An integer ``cv`` deals
         rows to folds at random: for rows in time give ``TargetAggregator`` a splitter. Tasks that
-        ``fit`` has not seen have no intervals: how far their level is off is not known.
+        ``fit`` has not seen have no intervals: the error of their level is not known.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         coverage : float, default=0.9
-            Probability with which an interval is to hold, above 0 and below 1.
+            Probability that an interval holds the true value, above 0 and below 1.
         tasks : array of shape (n_samples,) or a column of X, default=None
             As in ``predict``.
 
@@ -411,14 +411,14 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     ) -> Self:
         """Calibrate ``predict_interval`` by fitting this model again without each fold.
 
-        ``fit`` has calibrated it where that was cheap: where the regressor has a closed form.
+        ``fit`` already calibrates where that is cheap: where the regressor has a closed form.
 
         Parameters
         ----------
         X, y, tasks, sample_weight
             The data of fit.
         cv : int, splitter or list of folds, default=5
-            An integer deals the rows of each task to folds, and gives so many fits.
+            An integer deals the rows of each task to folds, one fit per fold.
 
         Returns
         -------
@@ -458,7 +458,24 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return calibration.bounds(predicted, coverage, inputs, target=index)[end]
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
-        """R2 over all rows."""
+        """R2 over all rows.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            As in ``predict``.
+        y : array of shape (n_samples,)
+            True values.
+        tasks : array of shape (n_samples,) or a column of X, default=None
+            As in ``predict``.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            At most 1.
+        """
         if is_lazy(X, y, tasks, sample_weight):
             features, ids = self._apart(X, tasks)
             predict = self._predictor(features, ids)
@@ -473,19 +490,19 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     def importance(
         self, X: Any, y: Any, tasks: Any = None, *, n_repeats: int = 5, random_state: Any = None
     ) -> Any:
-        """Tell what each feature is worth to each group: what is lost where its rows are shuffled.
+        """Permutation importance of each feature to each group.
 
-        Within each task, and as a share of the variance within it: the mean over a group's tasks
-        (permutation importance), whatever the regressor. Features that Phase II has averaged are
-        shuffled together and called as their mean.
+        Rows are shuffled within each task, and the loss is a share of the variance within it: the
+        mean over a group's tasks, whatever the regressor. Features that Phase II averaged are
+        shuffled together and named as their mean.
 
         Parameters
         ----------
         X, y, tasks
-            Rows to ask on, of tasks that fit has seen. Those of fit say what the model rests on,
-            rows that it has not seen what a feature is good for.
+            Rows to evaluate on, of tasks that ``fit`` has seen. The rows of ``fit`` show what the
+            model relies on, held-out rows what a feature is good for.
         n_repeats : int, default=5
-            Times that each is shuffled.
+            Number of times that each feature is shuffled.
         random_state : int, RandomState or None, default=None
             Seed of the shuffles.
 
@@ -515,7 +532,19 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return importance(view, inputs, losses, n_repeats, random_state, of_row)
 
     def why(self, task: Any) -> Explanation:
-        """Say why a task is in its group: print the answer."""
+        """Say why a task is in its group: print the answer.
+
+        Parameters
+        ----------
+        task : object
+            Its id, as in ``tasks`` of ``fit``.
+
+        Returns
+        -------
+        Explanation
+            Printed, a few sentences: who is in the group, what each merge cost and could have
+            cost, what the task gains, and which group it refused last.
+        """
         check_is_fitted(self)
         position = check.read_task(task, self._ids)
         members = self.partition_.groups[int(self.labels_[position])]
@@ -532,7 +561,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return replace(evidence, terms=evidence.terms._replace(chosen=False))
 
     def __ctfa_view__(self) -> FittedGroups:
-        """What is shown of the fitted model."""
+        """The view of the fitted model for pages, pictures and files."""
         return FittedGroups(
             self,
             self.targets_,
@@ -552,7 +581,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         )
 
     def __ctfa_asks__(self, n_targets: int = 1) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        """Folds that a fit needs, and what in it cannot be computed from sums."""
         targets, features = self._phases()
         wanted = []
         if targets is not None:
@@ -587,13 +616,13 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
         check.copy_input_names(self, aggregator)
         rule = self._rule(aggregator, None if template is None else self._judge_of_own(template))
-        # Tasks by themselves are their regressor's business, and an infinite limit asks nobody; one
-        # model of all has offsets to find.
+        # Single tasks concern their regressor alone, and an infinite limit judges nothing; one
+        # model of all tasks needs offsets.
         max_loss, short = aggregator.max_loss, False
         is_refitted = rule.solver == "refits"
         if isinstance(max_loss, str) or np.isfinite(max_loss) or self.unseen == "global":
             short = not is_refitted and _are_short(rows, chosen=isinstance(max_loss, str))
-        if rows.counts is None and not is_refitted:  # of sums it has been said
+        if rows.counts is None and not is_refitted:  # for sums the warning was given
             within = rows.within(rows.inputs)
             check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)
         graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
@@ -614,7 +643,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if not intervals.are_asked():
             return None
         splits, cv = list[Split](), intervals.few_blocks(self.targets_.cv)
-        with suppress(ValueError, KeyError):  # of a splitter, or folds, that nothing else has asked
+        with suppress(ValueError, KeyError):  # of a splitter or folds that nothing else has used
             splits = _read_splits(cv, sample, rows, groups)
         ask = partial(self._told_without, within_a_fold(features, sample.folds), rows)
         told = intervals.told_on_folds(ask, splits)
@@ -660,7 +689,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         rows: TaskRows,
         groups: Any,
     ) -> Self:
-        """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
+        """Find groups by predictions of held-out rows, then fit them."""
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         is_short = rows.counts is None and np.bincount(rows.index).max() < 2
         is_apart = limit == -np.inf and not check.wishes_of(aggregator)
@@ -681,7 +710,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return self
 
     def _rule(self, aggregator: TargetAggregator, judge: Any) -> Rule:
-        """Check the options of Phase I; refuse what means nothing without pairs of rows.
+        """Check the options of Phase I; refuse those that need common rows.
 
         Without the graph, which may be a function of the tasks.
         """
@@ -698,7 +727,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         missing = "is not available"
         for name, is_refused, why, instead in (
             ("scale", rule.scale == "none", intercept, "use 'standard' or 'center'"),
-            ("flip", aggregator.flip, missing, "turn those targets round yourself"),
+            ("flip", aggregator.flip, missing, "change the sign of those targets yourself"),
             ("guard", aggregator.guard is not None, missing, "use guard=None, and head='levels'"),
             ("regressor", rule.solver == "ridge", missing, alone),
         ):
@@ -709,7 +738,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     def _begin_groups(
         self, template: FeatureAggregator | None, rows: TaskRows
     ) -> list[tuple[IntArray, FeatureAggregator]]:
-        """Phase II of each group, where there is one; groups, and all tasks where these serve."""
+        """Phase II of each group; returns groups, and all tasks where one model of all is used."""
         n_tasks = rows.n_tasks
         self.features_ = keep_features(self, self.n_groups_)
         if template is not None:
@@ -730,7 +759,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return groups
 
     def _fit_models(self, regressors: Sequence[Any], parts: Sequence[TaskRows]) -> list[Any]:
-        """A regressor for each group, then others; return those that are of no group."""
+        """Fit a regressor for each group, then others; return those that belong to no group."""
         models = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_regressor)(one, own.inputs, own.target, own.weights, own.n_samples)
             for one, own in zip(regressors, parts, strict=True)
@@ -760,13 +789,13 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         parts = []
         for number, (who, features) in enumerate(groups):
             if number == self.n_groups_:  # one group of all tasks
-                everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
-                target = alone.target + stacked(told, everybody)[rows.index]
+                all_together = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
+                target = alone.target + stacked(told, all_together)[rows.index]
                 together = replace(alone, target=target)
             part = together.of_tasks(who)
             parts.append(replace(part, inputs=reduced(features, part.inputs)))
         parts += [alone.of_tasks(single[[at]]) for at in range(single.size)]
-        # A task that is too small for the regressor has its level.
+        # A task that is too small for the regressor is predicted by its level.
         is_lost = np.zeros(rows.n_tasks, dtype=bool) if told is None else told.counts == 0.0
         whose = [*(who for who, _ in groups), *single[:, None]]
         regressors = [DummyRegressor() if is_lost[who].all() else self.regressor for who in whose]

@@ -61,11 +61,11 @@ def fit_regressor(
     ``target`` is one column, or several without gaps if the regressor is linear.
     None is least squares, or ridge regression where the rows do not carry that or a ``temper`` is
     given, factors of the penalty of the greatest restricted likelihood. ``n_samples`` is
-    how many they stand in for, if others, ``single`` whether they were made of numbers in single
-    precision, where that is known. Least squares is solved with columns at unit length,
-    whoever asked for it: since version 1.9 scikit-learn drops directions of ``X`` weaker than 1e-6
-    of the strongest, in the units given, and of pressures in Pa beside fluxes in kg m-2 s-1 the
-    fluxes would get no coefficient.
+    how many rows they stand in for, ``single`` whether they were made of numbers in single
+    precision, where that is known. Least squares is always solved with columns at unit length:
+    since version 1.9 scikit-learn drops directions of ``X`` weaker than 1e-6
+    of the strongest, in the units given, and with pressures in Pa beside fluxes in kg m-2 s-1
+    the fluxes would get no coefficient.
     """
     gaps = np.isnan(target)
     if gaps.any():
@@ -166,7 +166,7 @@ class Learnt(NamedTuple):
 
     @classmethod
     def of(cls, tasks: SharedInputs, rule: Rule, train: IntArray, test: IntArray) -> Learnt:
-        """Nothing of what is here depends on any other row."""
+        """Nothing here depends on any other row."""
         left = tasks.take(train).left
         sample, values = left.sample, left.values
         _, row_scale = row_scales(len(values), sample.weights, sample.n_samples)
@@ -188,7 +188,7 @@ class Learnt(NamedTuple):
 
 
 def fewer_folds(cv: Any) -> Any:
-    """Folds of ``cv``, a number of them lowered: it would cost so many fits for every target."""
+    """Folds of ``cv``, a number of folds is lowered, because each costs fits for every target."""
     return min(cv, MOST_FOLDS) if isinstance(cv, Integral) else cv
 
 
@@ -197,7 +197,7 @@ class Stop(Exception):
 
 
 def run(jobs: Sequence[Job], name: str, n_jobs: int | None) -> list[FloatArray]:
-    """Do fits one after the other or ``n_jobs`` at once; their number is told before the first."""
+    """Do fits one after the other or ``n_jobs`` at once; their number is reported first."""
     stage = f"{len(jobs)} fits of {name}"
     at_once = min(effective_n_jobs(n_jobs), len(jobs))
     size = 1 if at_once <= 1 else 4 * at_once if progress.is_reported() else len(jobs)
@@ -227,7 +227,7 @@ def out_of_fold(
 ) -> OutOfFold:
     """What models without a row's fold say of it; with those of pairs of folds, if one ``chooses``.
 
-    Rows that no fold leaves out are told of by nobody and left out here.
+    Rows that no fold holds out are not predicted and are left out here.
     """
 
     def ask(train: IntArray, test: IntArray) -> tuple[list[Job], Callable[..., OutOfFold]]:
@@ -373,7 +373,7 @@ def groups_on_folds(
     points: Sequence[PathPoint] | PathPoint,
     n_jobs: int | None = None,
 ) -> OnFolds:
-    """Fit groups that folds have found, without these folds; ask them and their members' models.
+    """Fit the groups that folds found, without these folds; predict with them and members' models.
 
     Or the same groups in every fold, where these are given.
     """
@@ -447,7 +447,7 @@ def _serve(
 
 
 def warn_stopped(instead: str) -> None:
-    """Say what becomes of a fit whose judges were not all fitted."""
+    """Warn what happens to a fit whose judging models were not all fitted."""
     warnings.warn(
         f"The search was stopped before the models that judge were all fitted: {instead}.",
         progress.SearchStopped,

@@ -42,10 +42,10 @@ TIE = 1e-10
 LIMITS = tuple(GRID.tolist())
 #: Paired standard errors by which averaging must beat shared coefficients to be preferred.
 CLEARLY = 2.0
-#: What a bar takes the search for groups of all rows to be, as so many folds; and the one that says
-#: how far their path goes, as a share of all.
+#: Work of the search for groups of all rows for a progress bar, in folds; and of the search that
+#: finds how far their path goes, as a share of all.
 FINAL_SCAN, AS_A_FOLD = 1, 0.1
-#: First folds, far apart, that end the comparison where averaging is the worse way on all of them.
+#: First folds, far apart, that end the comparison if averaging is worse on all of them.
 AGAINST = 3
 
 
@@ -173,7 +173,7 @@ class MergeProblem:
         self, partition: Partition, max_loss: float, interval: tuple[float, float]
     ) -> PathPoint:
         """Groups with the signs of each variable in its group's mean, the first plus one."""
-        # Of the groups found, or of those they were made from: a block is turned round as a whole.
+        # Of the groups found, or of those they were made from: a block is flipped as a whole.
         signs = getattr(self.space, "signs", None)
         if signs is not None:
             first = np.array([group[0] for group in partition.groups])
@@ -260,7 +260,7 @@ def unit_power(criterion: Loss, n_before: int = 2) -> float:
     try:
         with np.errstate(all="ignore"):
             power = np.log(loss(4.0) / loss(1.0)) / np.log(4.0)
-    except Exception:  # a user's function may want more than it is told here
+    except Exception:  # a user's function may need more than this
         return 0.0
     return float(power) if np.isfinite(power) else 0.0
 
@@ -279,7 +279,7 @@ def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathP
     points = []
     for value in max_losses:
         reach = value + problem.tolerance
-        # A scan that would have decided every question alike.
+        # A scan that would have made the same decisions.
         known = next((one for one in solved if _holds(one[1].loss_interval, reach)), None)
         if known is None:
             posed = problem.copy()
@@ -322,7 +322,7 @@ def settle(
 ) -> PathPoint:
     """Solve, and set the fitted attributes that both aggregators have.
 
-    Where folds have chosen a limit at which nothing merges, copies are one target all the same.
+    Where folds chose a limit at which nothing merges, copies are still one target.
     """
     wishes = problem.wishes
     copies_only = chosen and max_loss == -np.inf and problem.space.n_variables > 1
@@ -342,7 +342,7 @@ def settle(
 
 
 def keep_price(aggregator: Any, rule: Rule, choice: Choice | None) -> None:
-    """Say what wishes cost, or that this is not known."""
+    """Set what wishes cost, or that this is not known."""
     if rule.wishes:
         price = Price(0) if choice is None or choice.price is None else choice.price
         aggregator.price_ = replace(price, n_groups=aggregator.n_groups_)
@@ -498,7 +498,7 @@ def choose(
     else:
         best, other = aggregates
         whole = np.array([len(fold) > 1 for fold in found])
-        # On folds that asked both, one is as much worse as told; the others tell the better one.
+        # Folds with both ways tell by how much one is worse; the others judge the better one.
         means[other] = means[best] + float((at_best[other] - at_best[best][whole]).mean())
     return chosen[best]._replace(errors=means)
 
@@ -521,7 +521,7 @@ def _chosen(
     free, free_temper = prefer(table[:, :n_free], grid, n_groups[:n_free])
     curve, temper, at, price = free, free_temper, free.chosen, None
     if wishes.n_groups is not None and n_free == 1:
-        at = n_free  # and nothing that it could be held against
+        at = n_free  # and nothing to compare it with
     elif wishes:
         first = 0 if table.shape[1] == n_free else n_free
         alone = [k for k, one in enumerate(rule.tempers) if _is_alone(one)] or [0]
@@ -568,12 +568,12 @@ def _judge_fold(
         known, asked, kept = divided
         if kept is not None:
             rule = rule.of(np.flatnonzero(kept))
-        # Scans whose limit is chosen on folds do not look at the order.
+        # Scans whose limit is chosen on folds do not use the order.
         order = np.arange(known.n_tasks) if is_auto else None
         results = {}
         for aggregate in aggregates:
             fits = known.fits(rule, aggregate)
-            if max(limits) == -np.inf and not rule.wishes:  # nothing is asked
+            if max(limits) == -np.inf and not rule.wishes:  # no question is asked
                 alone = Partition.singletons(known.n_tasks)
                 points = [PathPoint(-np.inf, alone, (-np.inf, -np.inf)) for _ in limits]
             else:
@@ -634,8 +634,8 @@ def judge_folds(
     They follow upon ``n_before`` others of ``n_folds`` in all.
 
     Asked to stop, the folds finished by then are all there are; ``otherwise`` is what happens
-    without any. Other processes are not told: where progress is reported, folds go there in
-    rounds, and the search stops after a round.
+    without any. Other processes do not hear of it: where progress is reported, folds are sent to
+    them in rounds, and the search stops after a round.
     """
     on_device = backend.library_of(backend.named()) not in ("auto", "numpy", "numba")
     at_once = 1 if on_device else min(effective_n_jobs(n_jobs), len(folds))
@@ -674,7 +674,7 @@ def _judge_there(
 
 
 def warn_that_folds_were_stopped(n_finished: int, n_folds: int, otherwise: str) -> None:
-    """Say what a choice on folds rests on, when it was cut short."""
+    """Warn on which folds a choice rests that was cut short."""
     chosen = (
         f"the choice is made on the {n_finished} before it"
         if n_finished

@@ -76,34 +76,34 @@ from ctfa.estimators.view import FittedGroups
 class CTFARegressor(TargetsRegressor):
     """Aggregate targets, then features for each group, then fit one regressor per group.
 
-    Every original target is predicted by its group's regressor and what it adds to it.
+    Every original target is predicted by its group's regressor plus the target's own deviation.
 
     Parameters
     ----------
     regressor : estimator, default=None
-        Any scikit-learn regressor, cloned for each group; it also judges the merges, by predictions
-        of rows that it was not fitted to where it has no closed form (see ``TargetAggregator``).
+        Any scikit-learn regressor, cloned for each group. It also judges the merges; where it has
+        no closed form, by predictions of held-out rows (see ``TargetAggregator``).
         None is ridge regression with the penalty of the greatest restricted likelihood, whatever
         the number of rows and features.
-        Any other gets features in the units given: scikit-learn's trees take values closer than
-        1e-7 for equal, so put a ``StandardScaler`` in front of them where units are small.
+        Any other gets features in the units given: scikit-learn's trees treat values closer than
+        1e-7 as equal, so put a ``StandardScaler`` in front of them where values are small.
     targets : TargetAggregator, "passthrough" or None, default=None
         Phase I; None is ``TargetAggregator()``, "passthrough" leaves every target by itself.
     features : FeatureAggregator, "passthrough" or None, default=None
-        Phase II for each group. An aggregator is obeyed: features of a group have one coefficient.
-        None averages features too where held-out rows prefer it, by a standard error, to keeping
-        all of them, and not for a regressor without a closed form; for ``regressor=None`` and
-        ``head="levels"`` single features may then part from their mean. "passthrough" keeps every
-        feature.
+        Phase II for each group. An aggregator is always applied: features of a group have one
+        coefficient. None averages features only where held-out rows prefer it, by a standard error,
+        to keeping all of them, and never for a regressor without a closed form; for
+        ``regressor=None`` and ``head="levels"`` single features may then deviate from their mean.
+        "passthrough" keeps every feature.
     head : {"levels", "mean"}, default="levels"
-        How a group's model predicts its members. ``"mean"``: by itself, one readable model per
-        group. ``"levels"``: with what each member deviates by, shrunk by what the data of the group
-        say about deviations; for a regressor that is given mixed with a model of each member's own
-        by one weight per group. Where it was refitted to judge, what serves a group is its own
-        model, the mean of its members' models, or between the two, as held-out rows say.
+        How a group's model predicts its members. ``"mean"``: alone, one readable model per group.
+        ``"levels"``: plus each member's deviation, shrunk as much as the data of the group
+        suggest; a given regressor is mixed with a model of each member's own, by one weight per
+        group. Where the regressor was refitted to judge, a group is predicted by its own model, by
+        the mean of its members' models, or by a mixture of both, as held-out rows decide.
     n_jobs : int or None, default=None
-        Folds that choose ``max_loss="auto"``, and groups, worked on at the same time, through
-        joblib. The result is the same for any number.
+        Number of folds that choose ``max_loss="auto"``, and of groups, processed in parallel
+        through joblib. The result is the same for any number.
 
     Attributes
     ----------
@@ -121,9 +121,9 @@ class CTFARegressor(TargetsRegressor):
     trust_ : ndarray of shape (n_targets,)
         How far each target relies on its group, from 0 to 1, one value per group.
     merges_ : DataFrame
-        One row per merge of targets: who joined whom, its F and break-even F, the gain predicted
-        for a pair that was not searched for, the members predicted to lose, and its score on the
-        folds that chose the limit.
+        One row per merge of targets: which groups merged, F and break-even F, the gain predicted
+        as for a pair fixed in advance, the members predicted to lose, and the score on the folds
+        that chose the limit.
     stability_ : ndarray of shape (n_targets, n_targets)
         Share of subsamples in which two targets are in one group; see ``stability``.
     n_features_in_, feature_names_in_, target_names_in_
@@ -131,7 +131,7 @@ class CTFARegressor(TargetsRegressor):
 
     Notes
     -----
-    With a ``confounds`` (see ``fit``) residuals take the place of centred series, and its degrees
+    With ``confounds`` (see ``fit``) residuals take the place of centred series, and their degrees
     of freedom are counted in F and break-even of both phases; where targets have gaps, and each is
     regressed over its own rows, they are not.
 
@@ -175,9 +175,9 @@ class CTFARegressor(TargetsRegressor):
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
-            needs of them are sums. Missing features are handed to a regressor that takes them where
-            neither phase merges anything, and in ``predict``.
+            Also Dask collections, read once and in chunks, and arrays of torch, CuPy or JAX: a fit
+            needs only their sums. Missing features are passed to a regressor that accepts them
+            where neither phase merges anything, and in ``predict``.
         y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
             NaN is a missing value; a group is trained on the rows where any member is observed.
         sample_weight : array of shape (n_samples,), default=None
@@ -186,12 +186,13 @@ class CTFARegressor(TargetsRegressor):
             Labels of the rows for splitters that choose ``max_loss="auto"``, such as
             ``GroupKFold``.
         confounds : array of shape (n_samples, n_columns), default=None
-            Seasons (indicators or harmonics), a trend: what every feature and every target is
-            regressed on first, with an intercept, on the training rows alone, in every fold too.
-            The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
+            Seasons (indicators or harmonics) or a trend. Every feature and every target is first
+            regressed on them, with an intercept, on the training rows alone, in every fold too;
+            the residuals are merged and fitted. ``predict`` needs the confounds of its rows.
         target_weight : array of shape (n_targets,), default=None
-            How much each target counts in its group's mean and in the total risk: areas, say. Only
-            ratios matter; a weight of two is a target given twice. Not with missing values.
+            How much each target counts in its group's mean and in the total risk, areas for
+            example. Only ratios matter; a weight of two is a target given twice. Not with missing
+            values.
 
         Returns
         -------
@@ -257,7 +258,7 @@ class CTFARegressor(TargetsRegressor):
         return inputs - self._input_lines.at(columns)
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        """Folds that a fit needs, and what in it cannot be computed from sums."""
         targets, features = self._phases()
         if self.regressor is None:  # penalties are tempered on folds, whatever else is given
             targets = TargetAggregator(max_loss=-np.inf) if targets is None else targets
@@ -481,7 +482,7 @@ class CTFARegressor(TargetsRegressor):
             is_asked = check.judges(self.regressor) and tasks.left.inputs is None
         if found is None or not is_asked or np.isnan(tasks.values).any():
             return None
-        # Whom folds protect from chance may look for kinship everywhere.
+        # Folds protect from chance, so any two features may be asked.
         features = clone(features).set_params(max_loss=usual_limit(tasks.left.judged.n_samples))
         pays = features_pay(found, tasks, features, temper, self.head, self.regressor)
         return features if pays else None
@@ -515,7 +516,7 @@ class CTFARegressor(TargetsRegressor):
                 something = np.nan_to_num(left.values) != 0.0
                 check.require_more_than_confounds(something.any(axis=0), targets.names)
             keep_apart(aggregator, targets, left.targets)
-            if self.regressor is not None:  # its business alone: nothing is judged
+            if self.regressor is not None:  # the regressor alone uses inputs: nothing is judged
                 self.targets_ = aggregator
                 self._tell_evidence(None, None, Tempers(), targets)
                 return None, Tempers(), 1.0
@@ -591,8 +592,8 @@ class CTFARegressor(TargetsRegressor):
     def _judge(self, template: TargetAggregator | None, targets: check.Targets) -> Any:
         """What judges merges where Phase I does not say; None for the linear reading.
 
-        Criteria of least squares are judged by it, whoever serves. So are targets with gaps where
-        the regressor is a penalised linear one.
+        Criteria of least squares are judged by it, whatever the regressor. So are targets with gaps
+        where the regressor is a penalised linear one.
         """
         judge = self._usual_judge(template)
         is_penalised = check.judges(judge) and check.read_judge(judge) is not None
@@ -617,7 +618,7 @@ class CTFARegressor(TargetsRegressor):
     def _grouping(
         self, sample: check.Sample, targets: check.Targets
     ) -> Callable[[IntArray], Partition]:
-        """What finds the groups that some of the rows give, with the limit that was used."""
+        """A function that finds the groups of some of the rows, with the limit that was used."""
         judge = self._judge(self.targets_, targets)
         return partial(group_rows, self.targets_, sample, targets, judge=judge)
 
@@ -658,7 +659,7 @@ class CTFARegressor(TargetsRegressor):
         )  # fmt: skip
 
     def __ctfa_view__(self) -> FittedGroups:
-        """What is shown of the fitted model."""
+        """The view of the fitted model for pages, pictures and files."""
         return replace(
             super().__ctfa_view__(),
             judge=self._usual_judge(self.targets_),

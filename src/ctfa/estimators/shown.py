@@ -14,7 +14,7 @@ from ctfa.estimators.view import FittedGroups
 
 #: Groups, and members of each, that are named; names longer than this are cut.
 GROUPS, MEMBERS, LONGEST = 5, 6, 40
-#: Up to so many tasks gains are worked out where the fit has not done so.
+#: Number of tasks up to which gains are computed where the fit has not done so.
 GAINS = 200
 #: Colours are those of the notebook, light or dark.
 STYLE = (
@@ -28,7 +28,7 @@ class Shown:
 
     @property
     def _repr_html_(self) -> Any:
-        """As scikit-learn has it: there where its ``display`` is a diagram."""
+        """As in scikit-learn: present where its ``display`` is a diagram."""
         diagram = super()._repr_html_  # type: ignore[misc]
         return lambda: diagram() + summary_html(self)
 
@@ -40,7 +40,7 @@ class Shown:
 
 
 def summary_html(model: Any) -> str:
-    """Groups, held-out error and who is served worst, as HTML; nothing before fit."""
+    """Groups, held-out error and the worst served target, as HTML; nothing before fit."""
     try:
         fitted = FittedGroups.of(model)
     except NotFittedError:
@@ -74,7 +74,7 @@ def block(title: str, lines: Iterable[str], aside: str = "") -> str:
 
 
 def _worst(fitted: FittedGroups) -> Iterator[str]:
-    """Who is predicted to gain least, where that is known or quickly found."""
+    """The target predicted to gain least, where that is known or quickly computed."""
     if fitted.shares != "mean" and fitted.partition.n_variables > GAINS:
         return
     gain = np.asarray(fitted.evidence.gain.value)

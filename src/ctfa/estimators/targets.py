@@ -77,62 +77,63 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
     max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; larger merges more (groups are nested for the scan
         "best-first"; in the others an early merge changes later questions). Units of ``"risk"``:
-        1 is break-even in expectation. ``"mse"`` and ``"corollary"``: squared target units, the
+        1 breaks even in expectation. ``"mse"`` and ``"corollary"``: squared target units, the
         negative of the paper's epsilon_1. ``"auto"``, for ``"risk"``: chosen on the folds of
         ``cv``, with the groups found again from the training rows of each; the limit of the fewest
-        groups whose own models, which are what one reads, are within one paired standard error of
-        the best. Errors that differ by rounding alone are ties, which go to fewer groups. Where a
+        groups whose own models (those that one reads) are within one paired standard error of the
+        best. Errors that differ by rounding alone are ties, which go to fewer groups. Where a
         ``regressor`` is refitted to judge, losses are ratios of squared errors (1 breaks even
         too), and the limit is that of the smallest error.
     scan : {"best-first", "correlation", "grow", "restart"}, default="best-first"
-        Who is asked next. ``"best-first"``: the pair of smallest loss; ``"correlation"``: the most
-        correlated pair; ``"grow"``: Algorithm 2 as printed; ``"restart"``: the authors' loop.
+        Which pair is asked next. ``"best-first"``: the pair of smallest loss; ``"correlation"``:
+        the most correlated pair; ``"grow"``: Algorithm 2 as printed; ``"restart"``: the authors'
+        loop.
     order : {"given", "random", "correlation"} or array, default="given"
-        The order of targets for the scans "grow" and "restart".
+        Order of the targets for the scans "grow" and "restart".
     connectivity : sparse matrix, array or callable, default=None
-        Symmetric neighbour graph of the targets: without an edge no merge, groups stay connected.
+        Symmetric neighbour graph of the targets: only neighbours merge, and groups stay connected.
         A callable receives the targets as rows.
     scale : {"standard", "center", "none"}, default="standard"
         Merge and average targets in these units; ``inverse_transform`` restores each target's own
         offset and scale. ``"none"`` is the paper's predictor, one intercept per group.
     flip : bool, default=False
-        Let targets join with a minus where what the features explain of them points the other
-        way; ``signs_`` says which.
+        Let targets join with a minus sign where what the features explain of them points the other
+        way; ``signs_`` tells which.
     guard : {"member", None}, default=None
-        ``"member"`` refuses a merge, whatever its loss, that any member is predicted to lose by.
+        ``"member"`` refuses any merge by which some member is predicted to lose.
     regressor : estimator or None, default=None
-        By which model merges are judged. None is, inside an estimator, its regressor; by itself,
-        and where ``CTFARegressor`` has none, a linear model: least squares tells two groups apart
-        where the rows carry it, ridge regression with the penalty of the greatest restricted
-        likelihood where they do not (``n_samples <= n_features + 10`` in all rows or the training
-        rows of a fold; without missing values). ``LinearRegression``, ``Ridge`` and ``RidgeCV``
+        The model by which merges are judged. None is the regressor of the surrounding estimator;
+        without one, and where ``CTFARegressor`` has none, a linear model: least squares where there
+        are enough rows, ridge regression with the penalty of the greatest restricted likelihood
+        where there are not (``n_samples <= n_features + 10`` in all rows or the training rows of a
+        fold; without missing values). ``LinearRegression``, ``Ridge`` and ``RidgeCV``
         with an intercept judge in closed form. Any other is fitted to every target without each
         fold of ``cv``, and to choose a limit without each pair of folds: 10 fits per target on
         four folds. ``LinearRegression()`` given here is the cheap judge of a costly regressor,
         which is then fitted once per group. Tasks with rows or inputs of their own are judged
         alike: where they share a function, by what the models of all tasks say of a row.
     n_groups : int or None, default=None
-        Merge to exactly so many groups, for ``max_loss="auto"`` and the scans "best-first" and
-        "correlation"; under a graph at least one for each of its components. ``price_`` says what
-        that costs on held-out rows, where folds can be asked.
+        Merge to exactly this number of groups, for ``max_loss="auto"`` and the scans "best-first"
+        and "correlation"; with a graph at least one per component. ``price_`` says what that costs
+        on held-out rows, where there are folds.
     tolerance : float or None, default=None
-        What ``max_loss="auto"`` chooses: the fewest groups whose own models err on held-out rows at
-        most by this share more than the best, 0.01 being one per cent. None: within one standard
+        What ``max_loss="auto"`` chooses: the fewest groups whose own models err on held-out rows by
+        at most this share more than the best (0.01 is one per cent). None: within one standard
         error (see ``max_loss``).
     min_size : int, default=1
-        Smaller groups are merged on beyond the limit, smallest loss first. With ``n_groups`` they
-        are merged on earlier, so that so many groups are left.
+        Smaller groups are merged further, beyond the limit, smallest loss first. With ``n_groups``
+        this happens earlier, so that the wished number of groups is left.
     together, apart : list of pairs of targets or None, default=None
-        By name or by position. Pairs that must end in one group are joined before anybody else,
-        under a graph with the fewest neighbours that connect them; pairs apart are never in one.
-        Folds obey all of these, so a limit is chosen under them. A wish that cannot be had is an
-        error that names the culprit.
+        By name or by position. Pairs of ``together`` are joined before all others, with a graph
+        also the fewest neighbours that connect them; pairs of ``apart`` are never in one group.
+        Folds follow these wishes, so a limit is chosen under them. A wish that cannot be fulfilled
+        raises an error that says why.
     cv : int, splitter or list of folds, default=10
-        Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds, of two rows or
-        more. For series, whose neighbouring rows are alike, contiguous folds are what is needed;
+        Folds on which ``max_loss="auto"`` is chosen; an integer gives contiguous folds of two rows
+        or more. Series, whose neighbouring rows are alike, need contiguous folds;
         ``BlockedKFold`` leaves rows out between them and the training rows. Splitters that need
-        ``groups`` take those given to ``fit``. Where folds are too short to choose, a warning says
-        so and 1.5 is used. Where a regressor is refitted to judge, a number of more than four
+        ``groups`` get those given to ``fit``. If folds are too short to choose, a warning says so
+        and 1.5 is used. Where a regressor is refitted to judge, a number of more than four
         folds is lowered to four; pass a splitter for more.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
@@ -160,10 +161,10 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         ``whole_error`` and ``free_whole_error`` of all that is predicted with. NaN where no folds
         were asked; None without wishes. Print it.
     signs_, offsets_, scales_ : ndarray of shape (n_targets,)
-        How each target enters its group's mean.
+        Sign with which each target enters its group's mean, and its offset and scale.
     confounds_slopes_, confounds_means_ : ndarray of shape (n_targets, n_columns) and (n_columns,)
-        What a target has in a row is ``offsets_`` and ``(confounds - confounds_means_)`` by its
-        slopes, before its group is asked; None without confounds.
+        The part of a target that confounds explain in a row is ``offsets_`` plus
+        ``(confounds - confounds_means_)`` times its slopes; None without confounds.
     target_weight_ : ndarray of shape (n_targets,) or None
         How much each target counts, of mean one; None where all count alike.
     target_names_in_ : ndarray of str
@@ -182,8 +183,8 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
     """
 
     _names: tuple[str, ...]
-    _labels: Any  # names as they were given
-    price_: Price | None = None  # of files from before there was one
+    _labels: Any  # names as given
+    price_: Price | None = None  # absent in old files
 
     _saved = (
         Saved._saved
@@ -257,18 +258,18 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
-            needs of them are sums.
+            Also Dask collections, read once and in chunks, and arrays of torch, CuPy or JAX: a fit
+            needs only their sums.
         y : array or data frame of shape (n_samples, n_targets)
-            NaN is a missing value: two groups are compared on the rows that both have, a group
-            having the mean of its observed members. For the criterion "risk" by least squares.
+            NaN is a missing value: two groups are compared on the rows that both have, where a
+            group has the mean of its observed members. For the criterion "risk" by least squares.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, normalised to sum to the number of rows with a positive one.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``.
         confounds : array of shape (n_samples, n_columns), default=None
-            Seasons, a trend: what inputs and targets are regressed on first, with an intercept, in
-            every fold again. Groups are those of the residuals.
+            Seasons or a trend. Inputs and targets are first regressed on them, with an intercept,
+            in every fold again; groups are those of the residuals.
         target_weight : array of shape (n_targets,), default=None
             How much each target counts in its group's mean and in the total risk. Only ratios
             matter; a weight of two is a target given twice.
@@ -284,10 +285,20 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
 
     @answers_lazily
     def transform(self, Y: Any, *, confounds: Any = None) -> Any:
-        """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``.
+        """Mean target of each group.
 
-        Of the observed members where some are missing; NaN where all are. ``confounds`` holds the
-        columns of ``fit`` for these rows, where it had any.
+        Parameters
+        ----------
+        Y : array or data frame of shape (n_samples, n_targets)
+            The targets of ``fit``, in the same order; NaN is a missing value.
+        confounds : array of shape (n_samples, n_columns), default=None
+            The confounds of these rows; needed where ``fit`` was given confounds.
+
+        Returns
+        -------
+        array or data frame of shape (n_samples, n_groups)
+            In the units of ``scale``: the mean of the members that are observed in each row, NaN
+            where none is.
         """
         check_is_fitted(self)
         targets = read_again(self, Y, what="Y")
@@ -297,7 +308,20 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
 
     @answers_lazily
     def inverse_transform(self, Z: Any, *, confounds: Any = None) -> Any:
-        """Give each target its group's column, in its own units: ``(n, n_groups) -> (n, L)``."""
+        """Give each target the column of its group, in the target's own units.
+
+        Parameters
+        ----------
+        Z : array or data frame of shape (n_samples, n_groups)
+            Means of the groups, or predictions of them, in the units of ``scale``.
+        confounds : array of shape (n_samples, n_columns), default=None
+            As in ``transform``.
+
+        Returns
+        -------
+        array or data frame of shape (n_samples, n_targets)
+            One column per target of ``fit``.
+        """
         check_is_fitted(self)
         groups = check.read_targets(Z, what="Z")
         check.require_width(groups.values, self.n_groups_, "Z", "groups")
@@ -307,7 +331,14 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         return check.as_frame(groups.library, values, self._labels, Z)
 
     def get_group_names_out(self) -> list[str]:
-        """Names of the groups, such as ``mean(basin_1, -basin_7)`` where one was turned round."""
+        """Names of the groups, such as ``mean(basin_1, -basin_7)``.
+
+        Returns
+        -------
+        list of str
+            One per group; a minus marks a target that joined with its sign flipped, and a target
+            by itself keeps its name.
+        """
         check_is_fitted(self)
         signed = zip(self._names, self.signs_, strict=True)
         names = [f"-{name}" if sign < 0.0 else name for name, sign in signed]
@@ -330,7 +361,7 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         return units, group_means(self, units)
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        """Folds that a fit needs, and what in it cannot be computed from sums."""
         return asks_of(self, None, n_targets)
 
     def __ctfa_fit__(self, sample: check.Sample, targets: check.Targets) -> Self:
@@ -347,7 +378,7 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
 
 
 def level_of(fitted: TargetAggregator, columns: FloatArray | None) -> FloatArray:
-    """What each target has in its own units where in those of merging it has zero."""
+    """Values of the targets, in their own units, at zero in the units of merging."""
     offsets: FloatArray = fitted.offsets_
     if columns is None or fitted.confounds_means_ is None:
         return offsets
@@ -364,7 +395,7 @@ def in_units(
 def in_own_units(
     fitted: TargetAggregator, units: FloatArray, columns: FloatArray | None = None
 ) -> FloatArray:
-    """Targets as they came."""
+    """Targets in the units given."""
     return np.asarray(units * fitted.scales_ + level_of(fitted, columns))
 
 
@@ -381,7 +412,7 @@ def names_of(fitted: TargetAggregator) -> tuple[str, ...]:
 
 
 def labels_of(fitted: TargetAggregator) -> Any:
-    """The same as they were given: numbers, tuples, anything."""
+    """The same labels as given: numbers, tuples, anything."""
     return fitted._labels
 
 
@@ -688,7 +719,7 @@ class PhaseOne:
         return folds
 
     def _are_short(self, rule: Rule, folds: Sequence[tuple[Any, ...]], *, chooses: bool) -> bool:
-        """Whether folds leave too few rows to judge; after a word where they are to choose."""
+        """Whether folds leave too few rows to judge; warns where they are to choose."""
         # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
         is_penalised, sample = rule.solver == "ridge", self.tasks.sample
         designs = [fold[2] for fold in folds]
@@ -702,7 +733,7 @@ class PhaseOne:
 
 
 def by_levels(found: Found, tasks: SharedInputs) -> Found:
-    """The same groups, to be served by levels, whoever judged the merges."""
+    """The same groups, to be served by levels, whatever judged the merges."""
     rule, fits = found.rule, found.fits
     if rule.solver == "refits":
         rule = replace(rule, solver="ridge", penalties=None)

@@ -1,4 +1,4 @@
-"""What any fitted model with groups shows of itself, in one form."""
+"""One view of any fitted model with groups."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.evidence import MergeEvidence, Refusal, co_clustering, refusal_of
 
-#: Up to so many tasks with rows of their own the gain of each is worked out.
+#: Number of tasks with rows of their own up to which the gain of each is computed.
 TASK_BY_TASK = 1000
 
 
 def _not_of_this_kind(*data: Any) -> Any:
-    """Stands for what models of a kind cannot be asked for; whoever asks has looked at the kind."""
+    """Stands for what a kind of model does not have; callers check the kind first."""
     raise NotImplementedError
 
 
@@ -30,7 +30,7 @@ def _not_of_this_kind(*data: Any) -> Any:
 class FittedGroups:
     """A fitted model, whatever its kind: the one thing that pages, pictures and files read.
 
-    The fields are the facts that differ by whose data it is; every estimator states its own
+    The fields are the facts in which estimators differ; every estimator states its own
     (``__ctfa_view__``), and everything else follows from them.
     """
 

@@ -1,4 +1,4 @@
-"""What is to be beaten: climatology and persistence, which predict without features."""
+"""Baselines: climatology and persistence, which predict without features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctfa import _reading as check
 from ctfa.core.confounds import climatology_of, solved
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
-#: What they are called, beside models.
+#: Their names, beside models.
 CLIMATOLOGY, PERSISTENCE, ANOMALIES = "climatology", "persistence", "anomaly persistence"
 ZEROS = (CLIMATOLOGY, PERSISTENCE, ANOMALIES)
 #: Seasons of rows of months or finer steps.
@@ -24,7 +24,7 @@ OF_TRAINING = "of the training rows"
 
 
 class Zeros(NamedTuple):
-    """What rows are known by without features: their part of the calendar, and the row before.
+    """What is known of rows without features: their part of the calendar, and the row before.
 
     Climatology is a mean of the training rows, or what regressions on ``columns`` say there.
     Persistence is the target's value one step before each row: a forecaster knows it, whether that
@@ -216,7 +216,7 @@ class Summing:
         steps = np.where(has[:, None], whole - np.roll(whole, 1, axis=0), whole)
         return cls(whole, steps, has, block)
 
-    @np.errstate(invalid="ignore", over="ignore")  # who reads the rows refuses what cannot be
+    @np.errstate(invalid="ignore", over="ignore")  # reading the rows refuses bad values
     def __call__(self, start: int, values: FloatArray) -> Summed:
         """Sums of a chunk that begins with this row."""
         values = np.asarray(values, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Compiled scans, for those whose questions are too small for numpy's cost a call.
+"""Compiled scans, for questions too small for numpy's cost per call.
 
 Optional: they need numba (``pip install 'ctfa[fast]'``), which is imported at the first scan that
 uses one. Each is the scan of ``ctfa.core.scans`` asked one candidate at a time, as the algorithm is
@@ -74,7 +74,7 @@ def in_background(module: str) -> threading.Thread:
     That takes seconds, once on a machine, and many fits are done in less: numpy answers meanwhile.
     """
     thread = threading.Thread(target=_warm_up, args=(module,), name=f"ctfa compiles {module}")
-    if hasattr(os, "register_at_fork"):  # a child must not inherit a compiler that is locked
+    if hasattr(os, "register_at_fork"):  # a child process must not inherit a locked compiler
         os.register_at_fork(before=lambda: thread.join() if thread.is_alive() else None)
     thread.start()
     return thread
@@ -102,7 +102,7 @@ def _run(
     n_pairs: float = math.inf,
     **options: Any,
 ) -> Any:
-    """Have a kernel do it; None where there is none, or none that pays."""
+    """Run a kernel; None where there is none, or none that pays."""
     module, pays = KERNELS.get((what, type(space)), (None, range(0)))
     if module is None or (where_it_pays and space.n_variables not in pays):
         return None

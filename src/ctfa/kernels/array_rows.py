@@ -1,14 +1,14 @@
 """The questions of ``PairedSpace`` answered on a device, where whole rows of answers stay.
 
-One block asks everybody at once; of the answers a scan wants only the first few, and only these
+One block asks all others at once; a scan needs only the first few of the answers, and only these
 come back. What the device left open is asked of the space, and so are questions about few pairs,
-for which the way to a device is too long.
+for which the transfer to a device takes too long.
 
 All blocks stand in one table, one column each, so that a merge rewrites one column and every step
 of a factorization goes along memory. The Gram matrix of two blocks' added rows is
 ``G + G' + C + C.T`` with ``C`` the products of one's rows with the other's. One product of matrices
-gives half of that for a few blocks with everybody, the Gram matrices being rows like those of
-samples; one step per row, for all pairs at once, then leads to their last pivots. Where few are
+gives half of that for a few blocks with all others, because the Gram matrices are rows like those
+of samples; one step per row, for all pairs at once, then leads to their last pivots. Where few are
 asked a device waits for launches, not for numbers: steps are as few as can be, and what each would
 check is checked at the end.
 
@@ -130,7 +130,7 @@ class ArrayQuestions(Questions):
         return int(np.count_nonzero(self._clock < self._clock[block]))
 
     def refusals(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Whom each block that is left is nearest to, and at what loss."""
+        """The block nearest to each block that is left, and its loss."""
         self._clear()
         slots = self._slots
         found = np.empty((slots.size, 3))
@@ -158,7 +158,7 @@ class ArrayQuestions(Questions):
         """Leave out columns of blocks that are gone."""
         kept = np.flatnonzero(self._clock[self._slots] < np.inf)
         if kept.size < self._slots.size:
-            self._replay = None  # it holds on to the old table
+            self._replay = None  # it keeps a reference to the old table
             self._table = self._device.xp.take(self._table, self._device.places(kept), axis=1)
             self._slots = self._slots[kept]
             self._place[self._slots] = np.arange(kept.size)
@@ -229,7 +229,7 @@ class ArrayQuestions(Questions):
         return xp.concat((least, nearest, xp.sum(is_open, axis=1, keepdims=True)), axis=1)
 
     def _read(self, places: IntArray, packed: AnyArray) -> list[Row]:
-        """Rows of what came back; by the host where some of a row was left open, or ties."""
+        """Rows of the answers; computed by the host where some of a row was left open, or ties."""
         count = (packed.shape[1] - 2) // 2
         rows = []
         for place, found in zip(places, packed, strict=True):
@@ -339,11 +339,11 @@ def answers(device: Device, shape: Shape, table: Any, places: Any) -> tuple[Any,
     rows = xp.reshape(mine[: ends[0], :], (shape.length, n_rows * n_asked))
     halves = (mine[ends[1] : ends[2], :], mine[ends[0] : ends[1], :])
     left = (rows, *(xp.reshape(0.5 * half, (n_rows, n_rows * n_asked)) for half in halves))
-    everybody = xp.reshape(table[: ends[2], :], (shape.length + 2 * n_rows, n_rows * n_blocks))
-    half_grams = xp.matmul(xp.permute_dims(xp.concat(left, axis=0), (1, 0)), everybody)
+    flat_table = xp.reshape(table[: ends[2], :], (shape.length + 2 * n_rows, n_rows * n_blocks))
+    half_grams = xp.matmul(xp.permute_dims(xp.concat(left, axis=0), (1, 0)), flat_table)
     half_grams = xp.reshape(half_grams, (n_rows, n_asked, n_rows, n_blocks))
     of_targets = xp.matmul(
-        xp.permute_dims(rows[:, -n_asked:], (1, 0)), everybody[: shape.length, -n_blocks:]
+        xp.permute_dims(rows[:, -n_asked:], (1, 0)), flat_table[: shape.length, -n_blocks:]
     )
     squares = (
         xp.reshape(mine[ends[0] : ends[1] : n_rows + 1, :], (n_rows, n_asked, 1)),
@@ -371,7 +371,7 @@ def _pivots(device: Device, half_grams: Any, *, full_rank: bool) -> Any:
 
     Column by column, each less what those before explain; columns of the factor take the place of
     numbers that are no longer wanted. An input that neither block has leaves zeros; a matrix that
-    is not positive definite ends in what is not a number, or in pivots that nobody trusts.
+    is not positive definite ends in what is not a number, or in pivots that are not trusted.
     """
     xp, n_rows = device.xp, half_grams.shape[0]
     pivots = []

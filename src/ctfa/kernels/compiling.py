@@ -49,8 +49,8 @@ def _compile(function: F, fastmath: bool | set[str]) -> F:
         return build(cache=False)
 
 
-#: Block and other of each merge, its loss; whom each block refused at the smallest loss, and that
-#: loss; the number of comparisons, and the smallest loss refused.
+#: Block and other of each merge, its loss; the block that each refused at the smallest loss, and
+#: that loss; the number of comparisons, and the smallest loss refused.
 Result: TypeAlias = tuple[IntArray, FloatArray, IntArray, FloatArray, int, float]
 
 

@@ -1,8 +1,8 @@
 """Arrays of other libraries and the devices they lie on, by the array API standard.
 
 A backend is named by its library and, after a colon, a device as the library calls it: ``"torch"``,
-``"torch:cuda"``, ``"cupy"``, ``"jax"``. Only what the standard leaves open is said here library by
-library: how arrays come back to numpy, writing into one, the smallest few of many, and how a
+``"torch:cuda"``, ``"cupy"``, ``"jax"``. Only what the standard leaves open is written here library
+by library: how arrays come back to numpy, writing into one, the smallest few of many, and how a
 function of arrays is made one launch instead of hundreds.
 """
 
@@ -53,13 +53,13 @@ def to_numpy(data: Any) -> Any:
         return data
     if hasattr(data, "detach"):  # torch
         held = data.detach().cpu()
-        # numpy has no bfloat16, and scikit-learn would go on in half the digits.
+        # numpy has no bfloat16, and scikit-learn would continue with half the digits.
         is_short = held.is_floating_point() and held.element_size() < 4
         return (held.double() if is_short else held).numpy()
     if type(data).__module__.startswith("array_api_strict"):
         strict = importlib.import_module("array_api_strict")
         data = data.to_device(strict.Device("CPU_DEVICE"))
-    return data.get() if hasattr(data, "get") else np.asarray(data)  # CuPy gives nothing away
+    return data.get() if hasattr(data, "get") else np.asarray(data)  # CuPy is explicit
 
 
 def backend_of(array: Any) -> str | None:
@@ -161,7 +161,7 @@ class Device:
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Compile a function of arrays alone, where the library does that.
 
-        Divisions by zero are no news: pairs that have them are left to the space.
+        Divisions by zero give no warnings: pairs that have them are left to the space.
         """
         if self.compiles:
             compiled: Callable[..., Any] = importlib.import_module("jax").jit(function)

@@ -1,9 +1,10 @@
 """Features (Phase II): a block asks the free ones one by one, as the algorithm is printed.
 
 The square-root form of ``ctfa.core.restrictions``. A merge appends one orthonormal direction to a
-list, and a column of the root is told of the list when it is next asked about: many directions meet
-a column while it is in the fastest memory. Differences are always taken explicitly, so nothing has
-to be restored; what rounding leaves of a direction in a column meets only what it leaves in others.
+list, and a column of the root is updated by the list when it is next needed: many directions are
+applied to a column while it is in the fastest memory. Differences are always taken explicitly, so
+nothing has to be restored; what rounding leaves of a direction in a column meets only what it
+leaves in others.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ class Rule(NamedTuple):
 class Fits(NamedTuple):
     """Restricted fits, one per fold; all arrays are changed."""
 
-    root: FloatArray  # (fits, D, rank): columns of B, as of when each was last told
+    root: FloatArray  # (fits, D, rank): columns of B, each as last updated
     response: FloatArray  # (fits, D, m): what they do to held-out predictions
     coef: FloatArray  # (fits, D)
     error: FloatArray  # (fits, m)
-    told: IntArray  # (D,): how many of the directions a column has been told of
+    told: IntArray  # (D,): number of directions that a column accounts for
     directions: FloatArray  # (fits, D, rank): orthonormal, one per merge
     shifts: FloatArray  # (fits, D, m): what they do to held-out predictions
     steps: FloatArray  # (fits, D): how far the coefficients move along them
@@ -104,7 +105,7 @@ def _grow(
             else:
                 rise = _rise(fits, block, other)
                 loss = _loss(rise, residual, dof, rule)
-            # As the judge says it: the largest number stands for an infinite loss.
+            # As in the judge: the largest number stands for an infinite loss.
             loss = min(loss, rule.largest)
             if not loss <= limit:
                 best_refused = min(best_refused, loss)
@@ -120,7 +121,7 @@ def _grow(
             tail -= 1
             for ahead in range(place, tail):
                 queue[ahead] = queue[ahead + 1]
-            if restart:  # everybody will be asked again
+            if restart:  # all will be asked again
                 refused[block], refused_loss[block] = -1, np.inf
                 place = head
     return merges[:n_merges], losses[:n_merges], refused, refused_loss, n_comparisons, best_refused
@@ -143,7 +144,7 @@ def _fits(root: FloatArray, response: FloatArray, coef: FloatArray, error: Float
 
 @compiled
 def _tell(fits: Fits, column: int, n_merges: int) -> None:
-    """Take out of a column the directions that it has not been told of."""
+    """Remove from a column the directions that it does not yet account for."""
     first = fits.told[column]
     if first == n_merges:
         return

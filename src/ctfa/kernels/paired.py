@@ -1,16 +1,16 @@
 """Targets with inputs of their own: the questions of ``PairedSpace``, compiled; scans of graphs.
 
-What a pair costs, and what a merge leaves, is answered many pairs a call; among all pairs the scan
-stays where it is. A question is the Gram matrix of two blocks' added rows and one Cholesky
+What a pair costs, and what a merge leaves, is answered for many pairs per call; among all pairs the
+scan stays where it is. A question is the Gram matrix of two blocks' added rows and one Cholesky
 factorization of it. Where that keeps too few digits, by the rules of the space, the space itself is
 asked.
 
 On a graph of neighbours the scan itself is compiled (``on_graph``). Where groups grow large their
 rows of pairs grow long, and a scan from Python pays more for taking pairs in turn than for asking
 about them. Here the pairs wait on a heap, the neighbours of a block on a linked list, and one call
-takes turn after turn. It comes back when it has worked for a while, so that a search can report and
-be stopped, and with every question and merge whose Gram matrix has lost its digits: the space
-answers, and the next call goes on from there.
+takes turn after turn. It returns after a while, so that a search can report and be stopped, and
+at every question and merge whose Gram matrix has lost its digits: the space answers, and the next
+call continues from there.
 """
 
 from __future__ import annotations
@@ -371,7 +371,7 @@ class Turns(NamedTuple):
     tail: IntArray
     following: IntArray
     vertex: IntArray
-    leader: IntArray  # of each task, or of who led it before
+    leader: IntArray  # of each task, or of the block that led it before
     seen: IntArray  # the walk that met a block last
     changed: IntArray  # merges made when a block changed last
     target: FloatArray  # of each block, side by side: in the sums they are pages apart
@@ -548,7 +548,7 @@ def _judge(turns: Turns) -> bool:
         return True
     counts, numbers = turns.counts, turns.numbers
     counts[COMPARISONS] += 1
-    # As the judge says it: the largest number stands for an infinite loss.
+    # As in the judge: the largest number stands for an infinite loss.
     loss = numbers[LOSS] if np.isnan(numbers[LOSS]) else min(numbers[LOSS], turns.largest)
     numbers[LOSS] = loss
     if loss <= turns.limit:
@@ -565,7 +565,7 @@ def _judge(turns: Turns) -> bool:
 
 @compiled
 def _note(turns: Turns) -> None:
-    """Write down the merge that was made, and hand the list of one block to the other."""
+    """Record the merge that was made, and append the list of one block to the other's."""
     counts = turns.counts
     block, other, made = counts[BLOCK], counts[OTHER], counts[MERGES]
     turns.merges[made, 0], turns.merges[made, 1] = block, other
@@ -581,7 +581,7 @@ def _note(turns: Turns) -> None:
 
 @compiled
 def _neighbours(turns: Turns, block: int, walk: int) -> int:
-    """Write down who is next to a block; its list keeps each of them once."""
+    """Record the neighbours of a block; its list keeps each of them once."""
     count, kept, at = 0, -1, turns.head[block]
     while at >= 0:
         one = turns.vertex[at]

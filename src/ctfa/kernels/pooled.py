@@ -1,9 +1,9 @@
 """Targets that share coefficients: the questions of ``PooledSpace``, compiled.
 
-What pairs cost is answered many a call; the scan stays where it is. A question is the sum of two
-small Gram matrices and one Cholesky factorization of it, of several pairs side by side: one
-vector instruction does the same step of all. Where that keeps too few digits, where inputs depend
-on each other and where no degree of freedom is left, the space itself is asked.
+What pairs cost is answered for many pairs per call; the scan stays where it is. A question is the
+sum of two small Gram matrices and one Cholesky factorization of it, of several pairs side by side:
+one vector instruction does the same step of all. Where that keeps too few digits, where inputs
+depend on each other and where no degree of freedom is left, the space itself is asked.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _grow(
                 loss = _risk(explained, left, rule)
             else:
                 loss = _two_task_loss(block, other, place, fitted, residual, size, signal, rule)
-            # As the judge says it: the largest number stands for an infinite loss.
+            # As in the judge: the largest number stands for an infinite loss.
             loss = min(loss, rule.largest)
             if not loss <= limit:
                 best_refused = min(best_refused, loss)
@@ -112,7 +112,7 @@ def _grow(
                 continue
             merges[n_merges, 0], merges[n_merges, 1], losses[n_merges] = block, other, loss
             n_merges += 1
-            if restart:  # everybody will be asked again
+            if restart:  # all will be asked again
                 refused[block], refused_loss[block] = -1, np.inf
             # A single pass never looks back: products with those behind are not needed.
             first = head if restart else place

@@ -11,9 +11,9 @@ n_samples, n_inputs   n and d; D when the inputs are all the features
 design                "asymptotic": the paper's forms, leading order in 1/n, no intercept;
                       "gaussian": exact for Gaussian inputs and a fitted intercept
 
-Numbers and arrays go in and broadcast. A gain is positive when the merge pays. What Phi leaves
-unexplained of the mean signal acts on the variance as noise does: the paper, conditioning on the
-inputs, leaves it out; add it to the noise for the exact value.
+Arguments are numbers or arrays, which broadcast. A gain is positive when the merge pays. What Phi
+leaves unexplained of the mean signal acts on the variance as noise does: the paper, conditioning on
+the inputs, leaves it out; add it to the noise for the exact value.
 """
 
 from __future__ import annotations
@@ -59,7 +59,22 @@ __all__ = [
 
 
 class Decomposition(NamedTuple):
-    """The three parts of the mean squared error of a task, ``mse = variance + bias + noise``."""
+    """The three parts of the mean squared error of a task, ``mse = variance + bias + noise``.
+
+    Parameters
+    ----------
+    variance : float or ndarray
+        Of the model (Theorem 1).
+    bias : float or ndarray
+        Of the model (Theorem 2).
+    noise : float or ndarray
+        Of the target; no model removes it.
+
+    Examples
+    --------
+    >>> Decomposition(variance=0.25, bias=0.5, noise=2.0).mse
+    2.75
+    """
 
     variance: Numbers
     bias: Numbers
@@ -72,7 +87,20 @@ class Decomposition(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What an aggregation does to a task, ``gain = variance_decrease - bias_increase``."""
+    """What an aggregation does to a task, ``gain = variance_decrease - bias_increase``.
+
+    Parameters
+    ----------
+    variance_decrease : float or ndarray
+        Variance of the model before less that after.
+    bias_increase : float or ndarray
+        Bias of the model after less that before.
+
+    Examples
+    --------
+    >>> Change(variance_decrease=0.5, bias_increase=0.125).gain
+    0.375
+    """
 
     variance_decrease: Numbers
     bias_increase: Numbers
@@ -90,10 +118,26 @@ def model_variance(
     *,
     design: Design = "asymptotic",
 ) -> Numbers:
-    """Variance of the model, ``s2 d/(n-1)`` (Theorem 1); s2 is that of the mean noise in a group.
+    """Variance of the model, ``s2 d/(n-1)`` (Theorem 1), s2 that of the mean noise of the group.
 
     With ``design="gaussian"`` it is ``s2 ((1 + 1/n) d/(n-d-2) + 1/n)``. The asymptotic form is
     59 % of it at n = 250, d = 100.
+
+    Parameters
+    ----------
+    noise_variance : array_like
+        Variance of the mean noise of the group, in squared units of the target.
+    n_samples : array_like
+        Number of rows n.
+    n_inputs : array_like
+        Number of inputs d of the model.
+    design : {"asymptotic", "gaussian"}, default="asymptotic"
+        The paper's leading order in 1/n, or the exact form for Gaussian inputs and an intercept.
+
+    Returns
+    -------
+    float or ndarray
+        In squared units of the target.
 
     Examples
     --------
@@ -120,10 +164,17 @@ def mean_noise_variance(*args: Any, **kwargs: Any) -> Numbers:
 
     Parameters
     ----------
-    noise_covariance, members : (L, L) array_like; indices or mask, all tasks by default
-        The first form.
+    noise_covariance : array_like of shape (L, L)
+        First form: covariance of the noises of all L tasks.
+    members : array_like of indices, or mask of shape (L,), default=None
+        First form: the tasks of the group; None is all of them.
     noise_variance, size, mean_correlation : array_like
-        The second form, for noises of one variance.
+        Second form: the one variance of the noises, their number K and their mean correlation.
+
+    Returns
+    -------
+    float or ndarray
+        In squared units of the target; a float in the first form.
 
     Examples
     --------
@@ -157,6 +208,18 @@ def mean_correlation(noise_covariance: ArrayLike, members: ArrayLike | None = No
 
     Each pair counts once: the paper's normalisation with a sum over h != k would count it twice.
 
+    Parameters
+    ----------
+    noise_covariance : array_like of shape (L, L)
+        Covariance of the noises of all L tasks.
+    members : array_like of indices, or mask of shape (L,), default=None
+        The tasks of the group, two or more; None is all of them.
+
+    Returns
+    -------
+    float
+        From ``1/(1-K)`` to 1, for K members.
+
     Examples
     --------
     >>> mean_correlation([[4.0, 1.0], [1.0, 1.0]])
@@ -176,6 +239,16 @@ def mean_correlation(noise_covariance: ArrayLike, members: ArrayLike | None = No
 def mean_correlation_bound(size: ArrayLike) -> Numbers:
     """Least average correlation K noises can have, ``1/(1-K)`` (remarks on Theorem 1).
 
+    Parameters
+    ----------
+    size : array_like
+        Number of noises K, at least 2.
+
+    Returns
+    -------
+    float or ndarray
+        Negative; close to 0 for large groups.
+
     Examples
     --------
     >>> float(mean_correlation_bound(3))
@@ -192,6 +265,20 @@ def model_bias(
     ``var(f_i) + var(psi) R2 - 2 (cov(f_i, psi) - cov(f_i, psi | Phi))``, which is the paper's
     ``var(f_i) - var(psi) R2 + 2 (cov(psi, f_i - psi | Phi) - cov(psi, f_i - psi))``.
 
+    Parameters
+    ----------
+    signal_variance : array_like
+        ``var(f_i)``, in squared units of the target.
+    explained_variance : array_like
+        What the inputs explain of the mean target, ``var(psi) R2``.
+    explained_covariance : array_like
+        What the inputs explain of ``cov(f_i, psi)``.
+
+    Returns
+    -------
+    float or ndarray
+        In squared units of the target.
+
     Examples
     --------
     >>> float(model_bias(2.0, explained_variance=1.0, explained_covariance=1.25))
@@ -206,8 +293,20 @@ def model_bias(
 def single_task_bias(signal_variance: ArrayLike, r2: ArrayLike) -> Numbers:
     """Bias of the model of one task, ``var(f_i) (1 - R2)`` (Corollary 1, Eq. 5).
 
-    R2 must be against the signal f_i: against y_i it is smaller by the share of the noise, and
-    the bias would look larger than it is.
+    R2 is that of the signal f_i. The R2 of y_i is smaller by the share of the noise, and the bias
+    would look larger than it is.
+
+    Parameters
+    ----------
+    signal_variance : array_like
+        ``var(f_i)``, in squared units of the target.
+    r2 : array_like
+        Share of it that the inputs explain, from 0 to 1.
+
+    Returns
+    -------
+    float or ndarray
+        In squared units of the target.
 
     Examples
     --------
@@ -231,7 +330,27 @@ def decompose_mse(
 ) -> Decomposition:
     """Variance (Theorem 1), bias (Theorem 2) and noise of task i, whose sum is its MSE (Eq. 8).
 
-    A single task has ``noise_variance_mean = noise_variance`` and two equal explained moments.
+    For a single task ``noise_variance_mean = noise_variance`` and both explained moments are equal.
+
+    Parameters
+    ----------
+    noise_variance : array_like
+        ``var(eps_i)``, the noise of task i.
+    noise_variance_mean : array_like
+        Variance of the mean noise of its group.
+    n_samples : array_like
+        Number of rows n.
+    n_inputs : array_like
+        Number of inputs d of the model.
+    signal_variance, explained_variance, explained_covariance : array_like
+        As in `model_bias`.
+    design : {"asymptotic", "gaussian"}, default="asymptotic"
+        The paper's leading order in 1/n, or the exact form for Gaussian inputs and an intercept.
+
+    Returns
+    -------
+    Decomposition
+        ``variance``, ``bias``, ``noise`` and their sum ``mse``, in squared units of the target.
 
     Examples
     --------
@@ -252,6 +371,16 @@ def mse_change(before: Decomposition, after: Decomposition) -> Change:
     From single to multi task they are ``(s2_i - s2_mean) D/(n-1)`` and what the inputs explain of
     f_i - psi, ``var(f_i) R2_i + var(psi) R2 - 2 explained_covariance``; from all to aggregated
     features ``s2 (D-d)/(n-1)`` and ``var(f_i) (R2_D - R2_d)``.
+
+    Parameters
+    ----------
+    before, after : Decomposition
+        The errors of one task under two models, as `decompose_mse` gives them.
+
+    Returns
+    -------
+    Change
+        ``variance_decrease``, ``bias_increase`` and their difference ``gain``.
 
     Examples
     --------
@@ -280,6 +409,28 @@ def two_task_gain(
     """Gains of tasks i and j from one model of their mean (Eq. 6: merge if neither is negative).
 
     ``(s2_i - s2_mean) D/(n-1) + var(psi) R2 - (var(f_i) R2_i + var(f_j) R2_j) / 2``, and with s2_j.
+
+    Parameters
+    ----------
+    noise_variance_i, noise_variance_j : array_like
+        ``var(eps_i)`` and ``var(eps_j)``.
+    noise_variance_mean : array_like
+        Variance of the mean of both noises.
+    n_samples : array_like
+        Number of rows n.
+    n_inputs : array_like
+        Number of inputs d of the model.
+    explained_variance_i, explained_variance_j : array_like
+        What the inputs explain of each task, ``var(f_i) R2_i`` and ``var(f_j) R2_j``.
+    explained_variance_mean : array_like
+        What they explain of the mean, ``var(psi) R2``.
+    design : {"asymptotic", "gaussian"}, default="asymptotic"
+        The paper's leading order in 1/n, or the exact form for Gaussian inputs and an intercept.
+
+    Returns
+    -------
+    gain_i, gain_j : float or ndarray
+        Decrease of the MSE of each task; positive where the merge pays.
 
     Examples
     --------
@@ -314,6 +465,26 @@ def group_gain(
     ``a x_P**2 + b x_Q**2 - (a+b) xbar**2 = ab/(a+b) (x_P - x_Q)**2``. At 1 + 1 the two gains of
     Eq. 6 add up to it. A member may still lose. The gaussian design has an intercept per group.
 
+    Parameters
+    ----------
+    size_a, size_b : array_like
+        Number of members of each group.
+    difference_noise_variance : array_like
+        Noise variance of delta.
+    difference_explained_variance : array_like
+        What the inputs explain of delta.
+    n_samples : array_like
+        Number of rows n.
+    n_inputs : array_like
+        Number of inputs d of the model.
+    design : {"asymptotic", "gaussian"}, default="asymptotic"
+        The paper's leading order in 1/n, or the exact form for Gaussian inputs and an intercept.
+
+    Returns
+    -------
+    float or ndarray
+        Decrease of the MSE, summed over all members; positive where the merge pays.
+
     Examples
     --------
     >>> round(float(group_gain(3, 1, 2.0, 0.12, n_samples=101, n_inputs=10)), 3)
@@ -340,6 +511,26 @@ def group_gain_from_f(
     At margin 1 and for Gaussian inputs its mean, times 1 + 1/n, is the gain of merging when every
     target keeps its own offset.
 
+    Parameters
+    ----------
+    size_a, size_b : array_like
+        Number of members of each group.
+    residual_variance : array_like
+        s, the residual variance of the regression of delta.
+    f_statistic : array_like
+        F of this regression.
+    n_samples : array_like
+        Number of rows n.
+    n_inputs : array_like
+        Number of inputs d of the model.
+    margin : array_like, default=1.0
+        As in `break_even_f`.
+
+    Returns
+    -------
+    float or ndarray
+        Decrease of the MSE, summed over all members; positive where the merge pays.
+
     Examples
     --------
     >>> float(group_gain_from_f(1, 1, 2.0, f_statistic=1.5, n_samples=22, n_inputs=6))
@@ -352,6 +543,20 @@ def group_gain_from_f(
 
 def break_even_f(n_samples: ArrayLike, n_inputs: ArrayLike, margin: ArrayLike = 1.0) -> Numbers:
     """F of the difference at which a merge breaks even, ``F_star = 1 + margin (n-1)/(n-D-2)``.
+
+    Parameters
+    ----------
+    n_samples : array_like
+        Number of rows n.
+    n_inputs : array_like
+        Number of inputs d of the model.
+    margin : array_like, default=1.0
+        Factor of the second term; a smaller one merges less.
+
+    Returns
+    -------
+    float or ndarray
+        A merge pays where F is smaller.
 
     Examples
     --------
@@ -375,7 +580,27 @@ def feature_gain(
 ) -> Numbers:
     """Gain from aggregating D features into d, ``s2 (D-d)/(n-1) - var(f_i) (R2_D - R2_d)`` (Eq. 7).
 
-    Both R2 are against f_i, as in `single_task_bias`.
+    Both R2 are those of f_i, as in `single_task_bias`.
+
+    Parameters
+    ----------
+    noise_variance : array_like
+        Variance of the noise of the target, or of the mean noise of its group.
+    signal_variance : array_like
+        ``var(f_i)``.
+    r2_full, r2_reduced : array_like
+        Share of it that all features and the aggregated features explain, from 0 to 1.
+    n_samples : array_like
+        Number of rows n.
+    n_full, n_reduced : array_like
+        Number of features before, D, and after, d.
+    design : {"asymptotic", "gaussian"}, default="asymptotic"
+        The paper's leading order in 1/n, or the exact form for Gaussian inputs and an intercept.
+
+    Returns
+    -------
+    float or ndarray
+        Decrease of the MSE; positive where the aggregation pays.
 
     Examples
     --------
@@ -385,8 +610,8 @@ def feature_gain(
     before, after = _number("n_full", n_full), _number("n_reduced", n_reduced)
     if np.any(after > before):
         raise ValueError(
-            f"n_reduced is {after} and n_full {before}: aggregating leaves no more features than "
-            f"there were. Give the number before as n_full, the number after as n_reduced."
+            f"n_reduced is {after} and n_full {before}: aggregating cannot leave more features "
+            f"than there were. Give the number before as n_full, the number after as n_reduced."
         )
     variance_full = model_variance(noise_variance, n_samples, before, design=design)
     variance_reduced = model_variance(noise_variance, n_samples, after, design=design)
@@ -404,7 +629,21 @@ def _merge_weight(size_a: ArrayLike, size_b: ArrayLike) -> FloatArray:
 
 
 class CoefficientMoments(NamedTuple):
-    """Mean (d,) and covariance (d, d) of least-squares coefficients."""
+    """Mean (d,) and covariance (d, d) of least-squares coefficients.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d,)
+        Expected coefficients.
+    covariance : ndarray of shape (d, d)
+        Of the coefficients, over training sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> CoefficientMoments(np.array([3.0, 2.0]), 0.1 * np.eye(2)).covariance.shape
+    (2, 2)
+    """
 
     mean: FloatArray
     covariance: FloatArray
@@ -422,6 +661,24 @@ def coefficient_moments(
 
     ``signal_covariance`` is c = cov(Phi, f_i). With ``design="gaussian"`` n-d-2 replaces n-1.
 
+    Parameters
+    ----------
+    input_covariance : array_like of shape (d, d)
+        Covariance of the inputs, of full rank.
+    signal_covariance : array_like of shape (d,)
+        Covariance of the inputs with the signal.
+    noise_variance : array_like
+        s2, the variance of the noise.
+    n_samples : array_like
+        Number of rows n.
+    design : {"asymptotic", "gaussian"}, default="asymptotic"
+        The paper's leading order in 1/n, or the exact form for Gaussian inputs and an intercept.
+
+    Returns
+    -------
+    CoefficientMoments
+        ``mean`` of shape (d,) and ``covariance`` of shape (d, d).
+
     Examples
     --------
     >>> moments = coefficient_moments([[1.0, 0.0], [0.0, 2.0]], [3.0, 4.0], 1.0, n_samples=11)
@@ -438,6 +695,16 @@ def coefficient_moments(
 def partial_variances(covariance: ArrayLike) -> FloatArray:
     """Variance of each variable given all others, ``1 / P_kk`` with P the precision (Lemma 1).
 
+    Parameters
+    ----------
+    covariance : array_like of shape (d, d)
+        Covariance of the variables, of full rank.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        In squared units of each variable.
+
     Examples
     --------
     >>> print(partial_variances([[1.0, 0.5], [0.5, 1.0]]))
@@ -450,6 +717,16 @@ def partial_correlations(covariance: ArrayLike) -> FloatArray:
     """Correlation of each pair given all others, ``-P_hk / sqrt(P_hh P_kk)``, 1 on the diagonal.
 
     The minus is Lemma 1's; the inverse covariance in the proof of Lemma 2 is printed without it.
+
+    Parameters
+    ----------
+    covariance : array_like of shape (d, d)
+        Covariance of the variables, of full rank.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        From -1 to 1.
 
     Examples
     --------
@@ -472,6 +749,20 @@ def r2_from_partial_correlations(
     ``sum_k {c_k**2/v_k - c_k sum_{h!=k} rho_hk c_h / sqrt(v_h v_k)} / var(y)`` with c = cov(x, y),
     v the partial variances and rho the partial correlations of the inputs.
 
+    Parameters
+    ----------
+    input_covariance : array_like of shape (d, d)
+        Covariance of the inputs, of full rank.
+    target_covariance : array_like of shape (d,)
+        Covariance of the inputs with the target.
+    target_variance : array_like
+        Variance of the target.
+
+    Returns
+    -------
+    float or ndarray
+        Share of the variance that the inputs explain.
+
     Examples
     --------
     >>> round(float(r2_from_partial_correlations([[1.0, 0.5], [0.5, 1.0]], [0.6, 0.6], 1.0)), 3)
@@ -491,6 +782,18 @@ def explained_moments(basis_covariance: ArrayLike, cross_covariance: ArrayLike) 
     (d, m) are cov(Phi, g) for m functions or targets g. Entry (g, h) of the (m, m) result is
     ``cov(g, h) - cov(g, h | Phi)``, on the diagonal ``var(g) R2``; one column (d,) gives a number.
 
+    Parameters
+    ----------
+    basis_covariance : array_like of shape (d, d)
+        S; it may be singular.
+    cross_covariance : array_like of shape (d, m) or (d,)
+        C, one column per function.
+
+    Returns
+    -------
+    ndarray of shape (m, m), or a number
+        In the units of products of two of the functions.
+
     Examples
     --------
     >>> print(explained_moments([[2.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 1.0]]))
@@ -506,7 +809,7 @@ def explained_moments(basis_covariance: ArrayLike, cross_covariance: ArrayLike) 
 
 
 def _number(name: str, value: ArrayLike, low: float = 0, high: float = np.inf) -> FloatArray:
-    """Give a float64 array, finite and in [low, high]; a rounding error beyond 1 is put back."""
+    """Return a float64 array, finite and in [low, high]; rounding errors are clipped."""
     numbers = np.asarray(value, dtype=np.float64)
     slack = ROUNDING if np.isfinite(high) else 0
     bad = ~(np.isfinite(numbers) & (numbers >= low - slack) & (numbers <= high + slack))
@@ -521,7 +824,7 @@ def _number(name: str, value: ArrayLike, low: float = 0, high: float = np.inf) -
 def _sample(
     n_samples: ArrayLike, n_inputs: ArrayLike, design: Design
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Give n, d and what divides the precision in Lemma 1: n-1, or n-d-2 for Gaussian inputs."""
+    """Return n, d and the divisor of Lemma 1's precision: n-1, or n-d-2 for Gaussian inputs."""
     if design not in get_args(Design):
         raise ValueError(f"design is {design!r}, which is unknown: use one of {get_args(Design)}.")
     n, d = _number("n_samples", n_samples), _number("n_inputs", n_inputs)
@@ -535,7 +838,7 @@ def _sample(
 
 
 def _covariance_matrix(value: ArrayLike) -> FloatArray:
-    """Give a covariance as a matrix, square, finite, symmetric and positive semidefinite."""
+    """Return a covariance as a matrix, square, finite, symmetric and positive semidefinite."""
     matrix = np.asarray(value, dtype=np.float64)
     square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and np.isfinite(matrix).all()
     slack = ROUNDING * np.max(np.abs(matrix), initial=0)
@@ -552,7 +855,7 @@ def _covariance_matrix(value: ArrayLike) -> FloatArray:
 
 
 def _cross_covariance_of(value: ArrayLike, n_inputs: int) -> FloatArray:
-    """Give covariances with the inputs, one row per input."""
+    """Return covariances with the inputs, one row per input."""
     cross = np.asarray(value, dtype=np.float64)
     if cross.shape[:1] != (n_inputs,) or not np.isfinite(cross).all():
         raise ValueError(
@@ -563,7 +866,7 @@ def _cross_covariance_of(value: ArrayLike, n_inputs: int) -> FloatArray:
 
 
 def _member_covariance(noise_covariance: ArrayLike, members: ArrayLike | None = None) -> FloatArray:
-    """Give the part of a covariance that belongs to the members (default: all)."""
+    """Return the part of a covariance that belongs to the members (default: all)."""
     covariance = _covariance_matrix(noise_covariance)
     tasks = np.arange(len(covariance))
     asked = slice(None) if members is None else np.atleast_1d(members)
@@ -580,7 +883,7 @@ def _member_covariance(noise_covariance: ArrayLike, members: ArrayLike | None = 
 
 
 def _inverse_root(covariance: ArrayLike) -> FloatArray:
-    """Give B (d, rank) with ``B B'`` a generalised inverse of the covariance.
+    """Return B (d, rank) with ``B B'`` a generalised inverse of the covariance.
 
     Taken from the correlation matrix, so that the units of the inputs do not decide the rank.
     """
@@ -594,7 +897,7 @@ def _inverse_root(covariance: ArrayLike) -> FloatArray:
 
 
 def _precision_of(covariance: ArrayLike) -> FloatArray:
-    """Give the inverse covariance, here the object itself and not a way to solve."""
+    """Return the inverse covariance: here it is wanted itself, not to solve with."""
     root = _inverse_root(covariance)
     if root.shape[1] < root.shape[0]:
         raise ValueError(

@@ -1,6 +1,6 @@
 """Dask's arrays and frames: chunks of rows summed up where they are, and lazy answers.
 
-Chunks are refused before they count, and errors told apart: of the data, or of a chunk.
+Chunks are refused before they count, and errors of the data are told from those of a chunk.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def as_array(data: Any, what: str) -> Any:
                     "leave it out."
                 )
         if not all(isinstance(kind, np.dtype) for _, kind in kinds):
-            data = data.astype("float64")  # what is missing by a mark of its own becomes NaN
+            data = data.astype("float64")  # marks of missing values become NaN
         array = data.to_dask_array()
     elif hasattr(data, "coords") and hasattr(data, "data"):  # xarray
         array = data.data
@@ -83,11 +83,11 @@ def as_array(data: Any, what: str) -> Any:
 def _guarded(array: Any, what: str) -> Any:
     """A Dask array of ours whose chunks are plain numbers, or are refused when they are read.
 
-    What an array says of itself is refused at once; what a chunk is instead, when it is there.
+    Arrays of a wrong type are refused at once, chunks of a wrong type when they are read.
     """
     check.refuse_kind(array.dtype, what)
     meta = importlib.import_module("dask.array.utils").meta_from_array(array)
-    if isinstance(meta, np.ndarray):  # a mask is refused, and not handed on
+    if isinstance(meta, np.ndarray):  # a mask is refused, not passed on
         meta = np.empty((0,) * array.ndim)
     read = functools.partial(refusing, read_block)
     return array.map_blocks(read, what, dtype=np.float64, meta=meta)
@@ -170,9 +170,9 @@ def add_chunks(
     told: Sequence[Any],
     add: Callable[[Any, Any], Any] = operator.add,
 ) -> Any:
-    """Sum of what a function makes of every chunk, anything that can be added, in a tree.
+    """Sum of a function's results for every chunk, anything that can be added, in a tree.
 
-    It is called with what it is told of the chunk and the chunk's part of each table, None where
+    It is called with what is known of the chunk and the chunk's part of each table, None where
     there is no such table.
     """
     da = importlib.import_module("dask.array")
@@ -199,7 +199,7 @@ def in_turn(
     before: Any,
     after: Callable[[Any, Any], Any],
 ) -> Any:
-    """What came before each chunk, one box a chunk, for functions that must know it.
+    """What came before each chunk, one box per chunk, for functions that need it.
 
     ``after(before, answer)`` is what came before the next one, ``answer`` being what a function
     makes of a chunk as in ``add_chunks``. All is one graph: a chunk waits for those before it to
@@ -217,12 +217,12 @@ def in_turn(
 
 
 def _answers(function: Callable[..., Any], tables: Sequence[Any], told: Sequence[Any]) -> Any:
-    """What a function makes of every chunk, one box each."""
+    """The result of a function for every chunk, one box each."""
     da = importlib.import_module("dask.array")
     each = np.empty(len(told), dtype=object)
     each[:] = told
     # A name of its own each time: a scheduler may still remember that a task of this name died
-    # beside a worker, and would refuse the next fit for it.
+    # beside a worker, and would refuse the next fit because of it.
     boxes = (da.from_array(each, chunks=1, name=False), *tables)
     ask = functools.partial(_boxed_answer, function)
     return of_chunks(ask, boxes, np.empty(0, dtype=object))
@@ -233,7 +233,7 @@ def _boxed_answer(function: Callable[..., Any], told: Any, *tables: Any) -> Any:
 
 
 def refusing(function: Callable[..., Any], *tables: Any) -> Any:
-    """What a function makes of a chunk; what it refuses is about the data, and not the chunk's."""
+    """The result of a function for a chunk; what it refuses is an error of the data."""
     try:
         return function(*tables)
     except InputError:
@@ -281,7 +281,7 @@ def compute(*lazy: Any) -> Any:
 
 
 def of_chunks(function: Callable[..., Any], tables: Sequence[Any], none: AnyArray) -> Any:
-    """What a function makes of every chunk of rows, when it is asked for.
+    """The lazy result of a function for every chunk of rows.
 
     It is called with the chunk's part of each table, None where there is no such table. ``none`` is
     its answer where there are no rows, about which it is not asked.

@@ -29,10 +29,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def answers_lazily(method: Method) -> Method:
-    """Let a method that answers row by row be asked about rows in chunks, or on a device.
+    """Let a method that works row by row take rows in chunks, or on a device.
 
-    Of a Dask collection it makes one that is computed when it is asked for; arrays of another
-    library come back as such, on the device where they were.
+    A Dask collection gives a lazy one; arrays of another library give such arrays, on the same
+    device.
     """
     what = next(name for name in inspect.signature(method).parameters if name != "self")
 
@@ -85,7 +85,7 @@ def _lazily(
 def predict_tasks(
     predict: Callable[..., FloatArray], read: Callable[[Any], Any], X: Any, ids: Any
 ) -> Any:
-    """Predictions ``(n,)`` of rows in chunks, computed when they are asked for.
+    """Lazy predictions ``(n,)`` of rows in chunks.
 
     ``predict`` is asked about a chunk of features and the ids of its rows; ``read`` about a row
     that is made up, to say at once what is wrong with the columns.
@@ -98,7 +98,7 @@ def predict_tasks(
 
 
 def _of_partition(part: Any, method: Any, empty: Any) -> Any:
-    """Answer about a part of a frame; nothing where it is empty, which no model is asked about."""
+    """Predict a part of a frame; empty parts are not given to the model."""
     return method(part) if len(part) else empty.set_axis(part.index, axis=0)
 
 
@@ -113,7 +113,7 @@ def _frame(block: FloatArray, columns: Any) -> Any:
 
 
 def _try(method: Callable[..., Any], row: Any, known: dict[str, Any]) -> Any:
-    """Ask about a made-up row, which says what is wrong with the columns and how answers look."""
+    """Predict a made-up row, to find what is wrong with the columns and how answers look."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return method(row, **known)
@@ -229,7 +229,7 @@ def _judge(
     if trouble is not None:
         check.refuse_number(*trouble, "y", names, gaps=gaps)
     predicted = np.empty(true.shape)
-    if len(rows):  # a chunk may be empty, and no model is asked about nothing
+    if len(rows):  # a chunk may be empty, and models do not predict empty tables
         known = {} if beside is None else {what: np.asarray(to_numpy(beside))}
         answer = np.asarray(predict(_frame(rows, columns), **known))
         predicted[:] = answer.reshape(true.shape)

@@ -1,4 +1,4 @@
-"""The data of a fit, where they do not lie in this process's memory as they are."""
+"""The data of a fit that do not lie in this process's memory as arrays."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ctfa.kernels.devices import is_foreign, to_numpy
 ROWS_LIMIT = 2 << 30
 #: Bytes of rows that are gathered because sums have lost digits: a fit holds several copies.
 DOUBTS_LIMIT = ROWS_LIMIT // 4
-#: What to do about rows that cannot be gathered unasked.
+#: What to do about rows that are too many to be gathered automatically.
 GATHERED = "fit(X.compute(), y.compute())"
 #: Bytes of sums, over all folds, beyond which a fit would not stay small.
 SUMS_LIMIT = 4 << 30
 #: Bytes of sums that rows in memory are replaced by at most.
 FEW_LIMIT = 16 << 20
-#: Rows in memory that outnumber those that would stand in for them so many times are replaced.
+#: Rows in memory are replaced if they outnumber those that would stand in for them this many times.
 MANY = 10
 #: Smallest eigenvalue of cross-products at unit length, targets included, where sums leave ten
 #: digits of everything that decides.
@@ -55,7 +55,7 @@ def is_collection(*data: Any) -> bool:
 
 
 def learns_from_sums(regressor: Any) -> bool:
-    """Whether a regressor fitted to rows that stand in for others is the one of these others."""
+    """Whether a regressor fitted to rows that stand in for others is the same as on the others."""
     # Two solvers take rows one by one, and large weights make them diverge.
     stochastic = getattr(regressor, "solver", None) in ("sag", "saga")
     return type(regressor) in OF_SUMS and not stochastic
@@ -72,7 +72,7 @@ class Rows(NamedTuple):
     target_weight: Any = None
 
 
-#: Rows that stand in for others, with their targets, and whose they are where that differs.
+#: Rows that stand in for others, with their targets, and their tasks where these differ.
 StandIns = tuple[check.Sample, check.Targets, check.Tasks | None]
 
 
@@ -144,8 +144,8 @@ class Collection:
     ) -> tuple[Sums, Classes]:
         """Sum up all rows by their classes, in one pass; the sums say what troubles them.
 
-        ``beside(first row, targets)`` makes something more of every chunk in that pass; its answers
-        are added in the order of the rows.
+        ``beside(first row, targets)`` computes something more from every chunk in that pass; its
+        results are added in the order of the rows.
         """
         if self.ids is None:
             require_room_for_sums(sum(self.widths), _n_classes(wanted))
@@ -175,7 +175,7 @@ class Collection:
         else:
             tables = (*self.tables, self.weights)
             n_rows = self.n_rows
-            # Rows of tasks are dealt in their order, and devices are handed rows as they have room.
+            # Rows of tasks are dealt in their order, and devices get rows as they have room.
             whole = self.ids is not None or any(map(is_foreign, tables))
             height = max(n_rows, 1) if whole else ROWS_AT_ONCE
             with one_thread(*(table.shape for table in self.tables if table is not None)):
@@ -304,7 +304,7 @@ class Collection:
         return Rows(X, Y, weights, confounds)
 
     def has_room_for(self, n_columns: int) -> bool:
-        """Whether so many columns of all rows are gathered without being asked."""
+        """Whether this many columns of all rows are gathered automatically."""
         return 8 * self.n_rows * n_columns <= ROWS_LIMIT
 
     def has_room_for_sums(self, wanted: Sequence[Wanted]) -> bool:
@@ -381,7 +381,7 @@ class Collection:
                 why,
                 f" needs the rows themselves and not only their sums: {self.n_rows} rows of "
                 f"{n_columns} columns take {needed / 2**30:.1f} GiB, more than the "
-                f"{ROWS_LIMIT / 2**30:.0f} GiB that are gathered without being asked. {instead}, "
+                f"{ROWS_LIMIT / 2**30:.0f} GiB that are gathered automatically. {instead}, "
                 "or pass the rows where they fit in memory: ",
                 GATHERED,
                 ".",
@@ -465,7 +465,7 @@ def stand_in(
 
 
 def _warn_of_lost_slopes(parts: Mapping[Any, Summary]) -> None:
-    """Say when sums have lost digits of what inputs do within tasks."""
+    """Warn when sums have lost digits of what inputs do within tasks."""
     tasks: dict[Any, Moments] = {}
     for (task, _), part in parts.items():
         tasks = joined(tasks, {task: part.moments})
@@ -518,10 +518,10 @@ def few_rows(
     n_rows, n_inputs = sample.inputs.shape
     n_confounds = 0 if sample.confounds is None else sample.confounds.shape[1]
     widths = (n_confounds, n_inputs, targets.values.shape[1])
-    # What folds divide rows into at least: few rows are told by that alone.
+    # The fewest parts of the rows: enough to recognise few rows.
     n_folds = max((want.cv for want in wanted if isinstance(want.cv, int)), default=1)
     learns = regressor is None or learns_from_sums(regressor)
-    # Folds that cannot be are the fit's to refuse.
+    # The fit refuses impossible folds.
     can_be = are_many(sample, targets, n_folds) and all(want.n_folds(n_rows) for want in wanted)
     if not (learns and can_be):
         return sample, targets

@@ -21,9 +21,9 @@ from ctfa.core.types import BoolArray, IntArray
 Split = tuple[IntArray, IntArray]
 Stretch = tuple[int, int]  # first row, and first row behind
 
-#: A row is none of a fold's, one it learns from, or one it is judged by.
+#: Role of a row in a fold: none, training or test.
 TRAIN, TEST = 1, 2
-#: More classes than this are not folds any more.
+#: Largest number of classes; more are not folds any more.
 MOST_CLASSES = 1_000
 
 
@@ -163,7 +163,7 @@ class Classes:
         return np.asarray(np.repeat(fold, np.diff(np.append(self.starts, n_rows))))
 
     def of_rows(self, start: int, n_rows: int) -> Classes:
-        """The same for a chunk of rows by itself, for whoever gets that chunk alone."""
+        """The same for a chunk of rows by itself, for a worker that gets that chunk alone."""
         if self.ids is not None:
             return Classes(n_rows, None, self.ids[start : start + n_rows], {})
         assert self.starts is not None

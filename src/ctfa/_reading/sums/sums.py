@@ -1,4 +1,4 @@
-"""Sums of a chunk of rows, of any array library; their addition, and the digits they have left."""
+"""Sums of a chunk of rows, of any array library; their addition, and the digits they keep."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Sums:
     #: Per table (confounds, inputs, targets): the first number that is not finite.
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
-    more: Any = None  # what else was made of the same rows, of each chunk in turn
+    more: Any = None  # what else was computed from the same rows, of each chunk in turn
 
     @property
     def n_samples(self) -> int:
@@ -186,7 +186,7 @@ class Digits(NamedTuple):
     ) -> Digits:
         """Of the sums of all rows; ``together`` are the inputs of each fit, where not all are."""
         n_confounds, n_inputs, n_targets = widths
-        # Indicators of all months are one together, which is known of them: inputs are asked alone.
+        # Indicators of all months add up to one, as expected: inputs are judged alone.
         is_dependent = n_confounds > 0 and total.weakest(np.arange(n_confounds)) < DEPENDENT
         known = np.arange(0 if is_dependent else n_confounds)
         inputs = n_confounds + np.arange(n_inputs)
@@ -205,11 +205,11 @@ class Digits(NamedTuple):
 
     @property
     def are_doubtful(self) -> bool:
-        """Whether rows could decide otherwise."""
+        """Whether the rows could decide differently."""
         return min(self.inputs, self.targets) < DOUBTFUL_SQUARE or self.offset > FAR
 
     def warn_if_doubtful(self) -> None:
-        """Say when sums of squares have lost digits that rows would have kept."""
+        """Warn when sums of squares have lost digits that rows would have kept."""
         if not self.are_doubtful:
             return
         if self.inputs < DOUBTFUL_SQUARE:
@@ -229,7 +229,7 @@ class Digits(NamedTuple):
             f"{what} up to {max(share, 1e-8):.0e} of their spread: sums of squares see a part "
             "below 1e-5 with few digits and below 1e-7 not at all, where rows in memory would, and "
             f"merges may differ. Where {instead} depend on each other by construction (indicators "
-            "of all months) nothing is wrong; drop one to be told no more."
+            "of all months) nothing is wrong; drop one to stop this warning."
         )
 
 

@@ -1,4 +1,4 @@
-"""Tasks with rows of their own: whose a row is, and which fold it is dealt to."""
+"""Tasks with rows of their own: the task of a row, and the fold it is dealt to."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ctfa._reading.sums.sums import joined
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.kernels.devices import is_foreign, to_numpy
 
-#: Where the numbers begin by which folds are put in another order each time.
+#: Start of the numbers that reorder the folds in each round.
 SEED = np.uint64(0x9E3779B97F4A7C15)
 
-#: Rows of each task that have come, the tasks in the order in which they came first.
+#: Rows of each task so far, the tasks in the order of their first rows.
 Arrived = Mapping[Any, int]
 
 
@@ -158,13 +158,13 @@ def _places(names: Sequence[Any], arrived: Arrived) -> tuple[IntArray, IntArray]
 
 
 def deal_rows(task: IntArray, n_folds: int, places: IntArray, starts: IntArray) -> IntArray:
-    """Fold of each row of the tasks ``0, 1, ...``: of every task as many rows in each as can be.
+    """Fold of each row of the tasks ``0, 1, ...``: the rows of every task are spread evenly.
 
     The rows of a task go round the folds in the order in which they come, each time in another
-    order of the folds, lest what returns among the rows (weekdays, men and women in turn) be one
-    fold. Tasks begin at different folds, by their places among all. A row is dealt once and for
-    all, whatever comes after it: so rows in memory, in chunks and in pieces are dealt alike, and
-    in any units. ``starts`` are the rows of each task that came before.
+    order of the folds, so that patterns among the rows (weekdays, men and women in turn) do not end
+    in one fold. Tasks begin at different folds, by their places among all. A row is dealt once and
+    for all, whatever comes after it: so rows in memory, in chunks and in pieces are dealt alike,
+    and in any units. ``starts`` are the rows of each task that came before.
     """
     order = np.argsort(task, kind="stable")
     counts = np.bincount(task, minlength=places.size)
@@ -178,7 +178,7 @@ def deal_rows(task: IntArray, n_folds: int, places: IntArray, starts: IntArray) 
 
 
 def deal_tasks(task: IntArray, n_folds: int) -> IntArray:
-    """Fold of each row in memory, all of which are here."""
+    """Fold of each row, all rows being in memory."""
     _, first, code = np.unique(task, return_index=True, return_inverse=True)
     places = np.argsort(np.argsort(first))
     return deal_rows(code, n_folds, places, np.zeros_like(places))

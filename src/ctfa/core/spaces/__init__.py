@@ -1,1 +1,1 @@
-"""What can be merged, and what a merge does to the fits."""
+"""What can be merged, and how a merge changes the fits."""

@@ -17,8 +17,20 @@ class MergeSpace(Protocol):
     A block is known by the index of one of its members, its slot. Three laws hold, and
     ``ctfa.testing.check_space`` tests them: asking changes nothing; asking about many equals
     asking one by one; merging then asking equals building a new space from the merged means and
-    their sizes, then asking. A space that derives from this one has nothing to prepare ahead and
-    nothing to release, unless it says otherwise; it says how one other block is merged, or several.
+    their sizes, then asking. By default a derived space prepares nothing ahead and releases
+    nothing; it defines ``merge`` or ``absorb``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa.core.design import Design
+    >>> from ctfa.core.spaces.targets import TargetSpace
+    >>> rng = np.random.default_rng(0)
+    >>> design, Y = Design.of(rng.normal(size=(50, 3)), None), rng.normal(size=(50, 5))
+    >>> space = TargetSpace.of(design, design.centre(Y))
+    >>> space.merge(0, 3)
+    >>> space.correlation(0, np.array([1, 2, 4])).shape
+    (3,)
     """
 
     n_variables: int
@@ -42,11 +54,11 @@ class MergeSpace(Protocol):
         self.absorb(block, np.array([other]))
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Be told which blocks will be asked about next, against whom. Changes no answer."""
+        """Prepare for coming questions about these blocks and others. Changes no answer."""
         return
 
     def retire(self, block: int) -> None:
-        """Be told that a block is finished and will not be asked about again."""
+        """Release a block that is finished and will not be asked about again."""
         return
 
     def mean_correlation(self) -> FloatArray:
@@ -61,7 +73,7 @@ class MergeSpace(Protocol):
 
     def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
         """Evidence against the others, row k after the block absorbed the first k of a sequence."""
-        raise TypeError(f"{type(self).__name__} foresees nothing: ask it after the merges.")
+        raise TypeError(f"{type(self).__name__} cannot foresee: ask it after the merges.")
 
     def allows(self, block: int, others: IntArray) -> BoolArray:
         """Whether the block may merge with each of the others."""

@@ -29,7 +29,7 @@ KEPT_BYTES = 2**28
 #: Keeps the mean of no rows at zero instead of zero over zero.
 TINY = float(np.finfo(np.float64).tiny)
 #: Below this reciprocal condition of all rows each subset is factored by itself: normal equations
-#: would have to trust the weak directions that all rows gave.
+#: would have to trust the weak directions of all rows.
 SAFE_RCOND = 1e-7
 #: Largest norm of the inverse that is trusted. It is at least one over the smallest eigenvalue, and
 #: that is one where all rows are kept: above it the rows kept hardly see some direction.
@@ -386,7 +386,7 @@ class RowSubsets:
         mask = kept.astype(float)
         gram = (mask @ self._products)[:, self._place]
         gram += RIDGE * np.eye(gram.shape[1])
-        # Inverted, because it is used twice and its norm is what tells whom to trust.
+        # Inverted, because it is used twice and its norm tells which subsets to trust.
         inverse = np.linalg.inv(gram)
         trusted = np.einsum("kij,kij->k", inverse, inverse) < LARGEST_INVERSE**2
         weight = mask * self.row_scale**2

@@ -348,7 +348,7 @@ class PairedSpace(MergeSpace):
                 if sizes is not None:
                     rows *= members[chunk, None, None]
             return cls(sums, members, has, reading, n_samples=series.n_samples)
-        kind = np.min_scalar_type(int(members.sum()))  # a group of everybody must fit
+        kind = np.min_scalar_type(int(members.sum()))  # a group of all tasks must fit
         if (members != np.round(members)).any():
             kind = np.dtype(float)
         tally = np.empty(sums.shape, dtype=kind)
@@ -416,7 +416,7 @@ class PairedSpace(MergeSpace):
         self._known[:, block] = np.nan
 
     def merged(self, block: int, other: int) -> None:
-        """Be told that somebody merged two blocks in the arrays of ``start``."""
+        """Record that two blocks were merged in the arrays of ``start``."""
         self._has[block] |= self._has[other]
 
     def start(self) -> tuple[FloatArray, ...] | None:
@@ -607,7 +607,7 @@ class PairedSpace(MergeSpace):
         return centred
 
     def _mean(self, blocks: IntArray, which: slice) -> FloatArray:
-        """Means of those observed, zero where nobody is."""
+        """Means of those observed, zero where there are none."""
         assert self._counts is not None
         return np.asarray(self._sums[blocks, which] / np.maximum(self._counts[blocks, which], 1))
 

@@ -130,7 +130,7 @@ class PooledSpace(MergeSpace):
     squares a gain is ``q s (2 - F)`` with Chow's F, up to terms of order ``r/n``, and the loss
     ``F - 1``: that of ``target_risk``, whose ``F_star`` is 2 in the same limit. A group with no
     more rows than intercepts says nothing of slopes and errs without bound alone: pooling costs
-    nobody anything, and its loss is zero.
+    nothing, and its loss is zero.
     """
 
     def __init__(
@@ -361,7 +361,7 @@ class PooledSpace(MergeSpace):
         self._outdated.add(block)
 
     def merged(self, block: int, other: int) -> None:
-        """Be told that somebody merged two groups in the arrays of ``groups``."""
+        """Record that two groups were merged in the arrays of ``groups``."""
         apart = self._apart
         apart[block] = [*apart.pop(block, [block]), *apart.pop(other, [other])]
         self._outdated.add(block)
@@ -411,7 +411,7 @@ class PooledSpace(MergeSpace):
         residual = np.where(known, first.residual + second.residual, rise)
         shared = np.maximum(lost, 1.0)
         dof = np.where(known, dof, shared)
-        # One exactly: whom to merge first would else be decided by rounding.
+        # One exactly: otherwise rounding would decide which merge comes first.
         explained = np.where(known, rise, shared * (residual / dof))
         return Fit(explained, residual, both.n_samples, self.n_inputs, lost, dof, both.n_tasks)
 

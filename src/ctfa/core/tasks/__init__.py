@@ -1,1 +1,1 @@
-"""Whose data it is: tasks that share inputs, have inputs of their own, or rows of their own."""
+"""Kinds of tasks: with shared inputs, with inputs of their own, or with rows of their own."""

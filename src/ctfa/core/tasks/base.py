@@ -1,4 +1,4 @@
-"""What a set of tasks can be asked, whoever shares what."""
+"""What any set of tasks can be asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Checked options of Phase I: what a merge costs, who is asked, and by which fits."""
+    """Checked options of Phase I: what a merge costs, which pairs are asked, and by which fits."""
 
     criterion: Criterion
     scan: str
@@ -132,7 +132,7 @@ def squared_errors(
 
 
 def mean_of(sums: FloatArray, count: FloatArray | float) -> FloatArray:
-    """Means where anybody counts; zero, the level alone, elsewhere."""
+    """Means where some row counts; zero, the level alone, elsewhere."""
     count = np.asarray(count)
     return np.asarray(np.where(count > 0.0, sums / np.where(count > 0.0, count, 1.0), 0.0))
 

@@ -1,4 +1,4 @@
-"""What models that have not seen a row say of it, whatever the regressor; merging refits nothing.
+"""Predictions of held-out rows by any regressor; merging refits nothing.
 
 Targets that share their rows (``OutOfFold``) are served by the mean of their group's predictions.
 With ``d`` the difference of two groups' mean targets about their levels and ``p`` that of their
@@ -53,13 +53,13 @@ class Told:
         return ()
 
     def fold(self, rule: Rule, number: int) -> Fold | None:
-        """Both sides of one fold; None where nobody could be fitted without it."""
+        """Both sides of one fold; None where no model could be fitted without it."""
         known, asked = self.folds[number]
         return None if known is None else Fold(known, asked)
 
     @property
     def is_known(self) -> list[bool]:
-        """Of each fold, whether anybody could be fitted without it."""
+        """Of each fold, whether any model could be fitted without it."""
         return [known is not None for known, _ in self.folds]
 
     @classmethod
@@ -103,7 +103,7 @@ class Told:
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold(Told):
-    """What models that have not seen a row say of it, for targets that share their rows."""
+    """Predictions of held-out rows, for targets that share their rows."""
 
     values: FloatArray  # (n, L): as given, NaN where missing
     level: FloatArray  # (n, L): what the rows that models learned from say without inputs
@@ -260,7 +260,7 @@ def _squares_of_means(whole: FloatArray, left: FloatArray, partition: Partition)
 
 @dataclass(frozen=True, eq=False)
 class Crosswise(Told):
-    """What models that have not seen a row say of it, for the models of all tasks.
+    """Predictions of held-out rows by the models of all tasks.
 
     Where tasks have inputs of their own ``averaged`` is the same as groups serve their members that
     are averaged: models of single tasks are the same, so one round of fits judges both ways.

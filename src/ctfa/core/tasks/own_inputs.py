@@ -283,8 +283,8 @@ class SharedFit(OwnFits):
     @cached_property
     def differences(self) -> FloatArray:
         """About coefficients in common of all tasks."""
-        everybody = np.zeros(self.series.n_tasks, dtype=np.intp)
-        return estimate(self._unit[0], everybody)
+        all_together = np.zeros(self.series.n_tasks, dtype=np.intp)
+        return estimate(self._unit[0], all_together)
 
     def added(self, partition: Partition, temper: float) -> FloatArray:
         """From variances of all tasks, about generalised least squares of the group."""
@@ -322,7 +322,7 @@ class AveragedFit(OwnFits):
         series, counts = self.series, None
         sizes = series.task_weights
         if sizes is not None and not series.is_complete:
-            # Means are over counts of one or more where anybody is observed.
+            # Means are over counts of one or more where any member is observed.
             counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
         ridge = self.rule.solver == "ridge"
         reading = Penalised() if ridge else LeastSquares(self.rule.criterion.counts_columns)
@@ -381,9 +381,9 @@ class AveragedFit(OwnFits):
     @cached_property
     def differences(self) -> FloatArray:
         """About the mean of all tasks."""
-        everybody = Partition(np.zeros(self.series.n_tasks, dtype=np.intp))
-        model = self._fit_means(everybody)
-        left = self._left_by(self._serve(self.series, everybody, *model))
+        all_together = Partition(np.zeros(self.series.n_tasks, dtype=np.intp))
+        model = self._fit_means(all_together)
+        left = self._left_by(self._serve(self.series, all_together, *model))
         unit = self._unit[1]
         return estimate(self._unit[0]._replace(moment=left.moment / unit, square=left.square), None)
 

@@ -21,7 +21,7 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """Rows of several tasks, and which belong to whom."""
+    """Rows of several tasks, and the task of each."""
 
     inputs: FloatArray  # (n, D)
     target: FloatArray  # (n,)

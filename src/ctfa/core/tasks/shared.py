@@ -193,7 +193,7 @@ class SharedInputs:
         return level[0], scales, level[1], centred
 
     def fits(self, rule: Rule, aggregate: str = "mean") -> TargetFits:
-        """Scale the targets and fit each by itself; once for each rule, whoever asks again."""
+        """Scale the targets and fit each by itself, once for each rule."""
         made: dict[Rule, TargetFits] = vars(self).setdefault("_made", {})
         if rule not in made:
             made[rule] = self.judged_by(None, rule)
