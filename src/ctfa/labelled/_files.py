@@ -34,7 +34,24 @@ _ANOTHER = "is not a {} file, or only part of one"
 
 
 class FileError(ValueError):
-    """A file that cannot be read or written; one sentence says why, and what to do."""
+    """A file that cannot be read or written; one sentence says why, and what to do.
+
+    ``read`` and ``write`` raise it. It is a ``ValueError``.
+
+    Parameters
+    ----------
+    *args
+        The sentence.
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> try:
+    ...     ctfa.labelled.read("nowhere.nc")
+    ... except ctfa.labelled.FileError as error:
+    ...     print(error)
+    nowhere.nc does not exist here.
+    """
 
 
 def read(path: str | os.PathLike[str], *, layer: str | None = None, lazy: bool = False) -> Any:
@@ -90,10 +107,23 @@ def write(obj: Any, path: str | os.PathLike[str]) -> None:
     path : str or path
         What is there already is replaced once all is written.
 
+    Returns
+    -------
+    None
+
     Raises
     ------
     FileError
         One sentence: what this format cannot hold, or why the place cannot be written to.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, pandas as pd
+    >>> table = pd.DataFrame({"basin": ["Po", "Ebro"], "flow": [1540.0, 426.0]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(table, pathlib.Path(folder, "flow.csv"))
+    ...     print(pathlib.Path(folder, "flow.csv").read_text().splitlines())
+    ['basin,flow', 'Po,1540.0', 'Ebro,426.0']
     """
     path = Path(path)
     kind = _kind(path)

@@ -190,6 +190,8 @@ def fit(
         Of the report page.
     n_jobs : int or None, default=None
         Groups and folds worked on at the same time.
+    **unknown
+        None: an argument that does not exist is refused, with the name that was probably meant.
 
     Returns
     -------

@@ -69,11 +69,41 @@ class LabelledFit:
     estimator : CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor
         The fitted model.
     tasks, plan, form
-        The tasks with their coordinates; where in the data the arrays were; how the data came.
+        The tasks with their coordinates; where the arrays were found in the data; and in which form
+        the data came. For internal use.
+    confounds : Seasons or None
+        The seasons and trends that were taken off; None without ``anomalies`` and ``detrend``.
     held_out : HeldOut or None
-        Errors on rows left out, by method.
+        Errors on held-out rows, by method; None with ``held_out=None``.
+    history : MergeHistory or None
+        Every merge up to an infinite limit; None where it was not worked out.
+    coefficients : Coefficients or None
+        Coefficients of each region's model; None where the models are not linear. ``coef`` and
+        ``coef_error`` are the same with labels.
+    series : GroupSeries or None
+        The mean target of each region at every sample; None where it was not worked out.
+    geometry : Geometry or None
+        Outlines of the tasks, where they were given.
+    weights : array of shape (n_tasks,) or None
+        How much each task counts in the mean of its region; None counts all equally.
     notes : tuple of str
         What was done to the data: masked tasks, gaps, rows left out, seasons and trends taken off.
+    title : str
+        Title of the report page.
+    span : tuple of (str, str, int)
+        The first and the last sample, and how many there are.
+    worth : Coefficients or None
+        What each feature is worth to each region, where the models are not linear.
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> basins = ctfa.datasets.make_basins(20, 96, 3, n_regions=2, random_state=0).to_xarray()
+    >>> fit = ctfa.labelled.fit(basins, target="flow", sample="time", task="basin")
+    >>> fit.n_regions
+    2
+    >>> fit.coef.dims
+    ('region', 'feature')
     """
 
     estimator: Any
@@ -290,14 +320,27 @@ class LabelledFit:
         return found if covered is None else found | {"coverage_90": covered}
 
     def each_division(self) -> Iterator[tuple[str, list[str], dict[str, FloatArray]]]:
-        """Errors and skill in all, by season, by block and by region, as far as they are known."""
+        """Give errors and skill in all, by season, by block and by region, as far as known.
+
+        Returns
+        -------
+        iterator of (str, list of str, dict of str to array)
+            By what the errors are divided; the names of the parts; and by the name of each variable
+            of ``errors`` one number per part.
+        """
         for by, names in {"all": ["all"], **self._parts}.items():
             if by != "task":
                 columns = self._skills([by] if by != "all" else [])
                 yield by, list(map(str, names)), {n: np.atleast_1d(v) for n, v in columns.items()}
 
     def error_attrs(self) -> dict[str, str]:
-        """What errors are in units of, and what they are compared with, in words."""
+        """Say what errors are in units of, and what they are compared with.
+
+        Returns
+        -------
+        dict of str to str
+            The ``attrs`` of ``errors`` and ``skill``.
+        """
         held_out = self.need_held_out()
         attrs = {"units": self.variance, "held_out": held_out.how, **held_out.zero_words}
         if held_out.persistence is None and held_out.climatology is not None:
@@ -340,8 +383,23 @@ class LabelledFit:
             labels of fit and in its order. A model of features that all tasks share predicts every
             task. Where a region is predicted from mean features, all its members are needed. A
             task that was masked in fit stays missing. Features in other units are converted to
-            those of fit, with a warning, or refused. With ``anomalies``, rows in months (seasons,
-            hours) that fit had none of, and rows in another step of time, are warned of.
+            those of fit, with a warning, or refused. With ``anomalies`` there is a warning about
+            rows in months (seasons, hours) that fit did not see, and about another step of time.
+
+        Returns
+        -------
+        DataArray, DataFrame or Series
+            The target on the dimensions it had in fit, in its own units; NaN where features are
+            missing. For tables the same kind of table as was given.
+
+        Examples
+        --------
+        >>> import ctfa
+        >>> basins = ctfa.datasets.make_basins(20, 96, 3, n_regions=2, random_state=0).to_xarray()
+        >>> past, later = basins.isel(time=slice(0, 84)), basins.isel(time=slice(84, None))
+        >>> fit = ctfa.labelled.fit(past, target="flow", sample="time", task="basin")
+        >>> dict(fit.predict(later).sizes)
+        {'time': 12, 'basin': 20}
         """
         return self._predicted(data)
 
@@ -412,6 +470,12 @@ class LabelledFit:
         ----------
         task : label
             A value of the task's coordinate; a pair of them for a grid; or the task's name.
+
+        Returns
+        -------
+        Why
+            Printed, it names the members of the region, the merges with their evidence, and what
+            the task was refused with.
         """
         position = self.tasks.position(task)
         if self.form.kind == "rows":
@@ -425,6 +489,12 @@ class LabelledFit:
         ----------
         values : DataArray on the tasks' dimensions (and others), array (n_tasks, ...), or series by
             task. NaN is left out of the mean.
+
+        Returns
+        -------
+        DataArray or array
+            Of a DataArray one with the dimension ``region`` first; else an array of shape
+            (n_regions, ...). NaN for a region without values.
         """
         array, others = self.tasks_first(values)
         weight = np.ones(self.tasks.n_tasks) if self.weights is None else self.weights
@@ -448,7 +518,18 @@ class LabelledFit:
         return need("xarray").DataArray(mean, coords, (self.tasks.group, *others), **told)
 
     def to_tasks(self, values: Any) -> Any:
-        """Give every task the value of its region: the inverse of ``to_regions`` for its means."""
+        """Give every task the value of its region: the inverse of ``to_regions`` for its means.
+
+        Parameters
+        ----------
+        values : DataArray with the dimension ``region`` (and others), or array (n_regions, ...)
+
+        Returns
+        -------
+        DataArray or array
+            Of a DataArray one on the dimensions of the tasks, NaN for tasks without data; else an
+            array of shape (n_tasks, ...).
+        """
         if not hasattr(values, "dims"):
             return np.asarray(values)[self.estimator.labels_]
         region = self.tasks.group
@@ -464,9 +545,13 @@ class LabelledFit:
         return built.transpose(*self.plan.dims) if same else built
 
     def path(self) -> Any:
-        """Groups and held-out error for every limit that was tried, as a pandas DataFrame.
+        """Give the number of groups and the held-out error for every limit that was tried.
 
-        Without a limit chosen on held-out rows, the groups at every merge of the history.
+        Returns
+        -------
+        DataFrame
+            One row per limit. Where the limit was not chosen on held-out rows, one row per merge:
+            ``max_loss`` and ``n_groups``.
         """
         pandas = need("pandas")
         curve = self.estimator.cv_curve_
@@ -478,9 +563,12 @@ class LabelledFit:
         return pandas.DataFrame({"max_loss": worst, "n_groups": n_groups})
 
     def region_table(self) -> Any:
-        """One row per task: its label, place, region, gain, trust and held-out errors.
+        """Give a table of the tasks: label, place, region, gain, trust and held-out errors.
 
-        A GeoDataFrame where outlines are known, else a pandas DataFrame.
+        Returns
+        -------
+        DataFrame or GeoDataFrame
+            One row per task; a GeoDataFrame where outlines are known.
         """
         tasks = self.tasks
         columns = label_columns(tasks)
@@ -500,7 +588,13 @@ class LabelledFit:
         return need("geopandas").GeoDataFrame(frame, geometry=geometry.reset_index(drop=True))
 
     def region_outlines(self) -> Any:
-        """One row per region: its outline, number of tasks and coefficients; a GeoDataFrame."""
+        """Give the outline of each region with its number of tasks and its coefficients.
+
+        Returns
+        -------
+        GeoDataFrame
+            One row per region: ``region``, ``n_tasks``, and ``coef_...`` where models are linear.
+        """
         geometry = shapes(self.tasks, self.geometry)
         if geometry is None:
             raise ValueError(
@@ -519,7 +613,12 @@ class LabelledFit:
         return joined
 
     def report_material(self) -> Material:
-        """What the report page is made of."""
+        """Gather what the report page is made of.
+
+        Returns
+        -------
+        Material
+        """
         return Material(
             self.estimator,
             title=self.title,
@@ -540,19 +639,52 @@ class LabelledFit:
         )
 
     def places(self) -> Places | None:
-        """Where tasks lie, for maps: outlines, the cells of a grid, or positions."""
+        """Tell where the tasks lie, for maps: outlines, the cells of a grid, or positions.
+
+        Returns
+        -------
+        Places or None
+            None where it is not known.
+        """
         return places(self.tasks, self.geometry)
 
     def report(self, path: Any) -> Path:
-        """Write the report page; the same as ``ctfa.report.write(fit, path)``."""
+        """Write the report page; the same as ``ctfa.report.write(fit, path)``.
+
+        Parameters
+        ----------
+        path : str or path
+            The HTML file; one that is there is replaced.
+
+        Returns
+        -------
+        Path
+            Of the file.
+        """
         return write(self, path)
 
     def save(self, path: Any) -> None:
-        """Write to a file that ``ctfa.labelled.load`` reads."""
+        """Write to a file that ``ctfa.labelled.load`` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            Any name; ``.ctfa`` is customary. A file that is there is replaced.
+
+        Returns
+        -------
+        None
+        """
         save(self, path)
 
     def summary(self) -> str:
-        """What came out, in words."""
+        """Say what came out, as ``print(fit)`` does.
+
+        Returns
+        -------
+        str
+            Several lines: regions, held-out errors, who is helped and hurt, the limit, notes.
+        """
         return summarise(self)
 
     def __repr__(self) -> str:
@@ -633,7 +765,20 @@ class LabelledFit:
         return whole.reshape(n_rows, *self.tasks.shape)
 
     def tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
-        """Numbers with tasks along the first axis, and the names of the other dimensions."""
+        """Put the tasks along the first axis of some values.
+
+        Parameters
+        ----------
+        values : DataArray on the tasks' dimensions (and others), array (n_tasks, ...), or series by
+            task.
+
+        Returns
+        -------
+        array of shape (n_tasks, ...)
+            The numbers.
+        tuple of str or None
+            The names of the other dimensions; None where values were not a DataArray.
+        """
         array, others = tasks_first(values, self.tasks, "values")
         if array.shape[:1] != (self.tasks.n_tasks,):
             raise ValueError(
@@ -680,7 +825,12 @@ class LabelledFit:
         return FittedGroups.of(self.estimator).variance(self.tasks.what)
 
     def need_held_out(self) -> HeldOut:
-        """Errors on rows left out; an error where none were."""
+        """Give the errors on held-out rows, or raise an error where no rows were held out.
+
+        Returns
+        -------
+        HeldOut
+        """
         if self.held_out is None:
             raise InputError(
                 "no rows were held out: fit with ", Option("held_out", 5), ", say, for errors."

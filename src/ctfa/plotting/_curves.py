@@ -53,6 +53,15 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.plotting import plot_cv_curve
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> plot_cv_curve(CTFARegressor().fit(X, Y)).get_ylabel()
+    'held-out error, share of variance'
     """
     model = draw.model_of(model)
     curve = check.require_curve(model)
@@ -307,6 +316,15 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> from ctfa.plotting import plot_comparison
+    >>> basins = ctfa.datasets.make_basins(20, 96, 3, n_regions=2, random_state=0).to_xarray()
+    >>> fit = ctfa.labelled.fit(basins, target="flow", sample="time", task="basin")
+    >>> plot_comparison(fit).get_xlabel()
+    "held-out error, share of a basin's variance"
     """
     if draw.is_labelled(comparison):
         return _plot_held_out(comparison, metric, ax)
