@@ -66,7 +66,7 @@ def read(path: str | os.PathLike[str], *, layer: str | None = None, lazy: bool =
     layer : str, optional
         Which layer of a GeoPackage, or which group of a NetCDF or Zarr file.
     lazy : bool, default False
-        Whether arrays are dask's, in pieces. Without, they are read when they are used, and whole.
+        Whether to give Dask arrays, in pieces. If False, an array is read whole when it is used.
 
     Returns
     -------
@@ -463,7 +463,7 @@ def _mark_of(attrs: Any) -> dict[str, Any]:
     try:
         mark = json.loads(attrs.get(_MARK, "{}"))
     except (TypeError, ValueError):
-        return {}  # someone else's attribute
+        return {}  # another program's attribute
     if not isinstance(mark, dict):
         return {}
     attrs.pop(_MARK, None)
@@ -858,7 +858,7 @@ def write_map(table: Any, path: Path, driver: str) -> None:
 
 @contextmanager
 def _dated(pyogrio: Any) -> Iterator[None]:
-    """Let GDAL write down one time for all maps, unless somebody has told it which."""
+    """Let GDAL write one fixed time into all maps, unless its option is already set."""
     option = "OGR_CURRENT_DATE"
     if pyogrio.get_gdal_config_option(option) is not None:
         yield

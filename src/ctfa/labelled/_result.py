@@ -151,26 +151,26 @@ class LabelledFit:
 
     @property
     def coef_error(self) -> Any:
-        """Their standard errors; NaN where there are none, and notes say why.
+        """Standard errors of ``coef``; NaN where there are none, and ``notes`` say why.
 
-        Given the regions, and as if rows did not depend on each other: those of series that
-        remember are larger (three to four times for daily values with a correlation of 0.95).
+        They take the regions as given and rows as independent: for autocorrelated series the true
+        ones are larger (three to four times for daily values with a correlation of 0.95).
         """
         return self._coefficients("coef_error")
 
     def importance(self, data: Any, *, n_repeats: int = 5, random_state: Any = None) -> Any:
         """Tell what each feature is worth to each region, on rows of data with the target.
 
-        The R2 that a region's tasks lose on average where the feature's rows are shuffled, whatever
-        the regressor; means of features are shuffled, and named, as one. Data of fit say what the
-        model rests on, other years what a feature is good for.
+        The R2 that a region's tasks lose on average when the feature is shuffled, for any
+        regressor; a mean of features is shuffled, and named, as one. On the data of fit it says
+        what the model relies on, on other years what a feature is good for.
 
         Parameters
         ----------
         data : as in fit
             With the target and the features under their names.
         n_repeats, random_state
-            Times that each feature is shuffled, and the seed.
+            How often each feature is shuffled, and the seed.
 
         Returns
         -------
@@ -217,21 +217,21 @@ class LabelledFit:
 
     @property
     def errors(self) -> Any:
-        """Held-out errors of each task by method, its skill, and the gain over a model of its own.
+        """Held-out errors of each task by method, its skill, and the gain over its own model.
 
-        Mean squares in units of each task's variance (with seasons or a trend taken off, of what
-        these leave). Three predict without features on the same rows: ``climatology_error`` is of
-        the mean of the training rows, of each calendar month where there are dates of two years or
-        more (where steps are finer, of a smooth yearly cycle; with ``anomalies`` and ``detrend``,
-        of what these take off); ``persistence_error`` of the task's value one step before;
-        ``anomaly_persistence_error`` of climatology plus its anomaly one step before. A value one
-        step before is one that a forecaster knows, whether or not its row is held out; where it is
-        missing climatology stands for it. ``skill``, ``skill_over_persistence`` and
+        A Dataset on the dimensions of the tasks; for tables a frame by task. Errors are mean
+        squares in units of each task's variance (of what is left where seasons or a trend are taken
+        off). Three methods predict the same rows without features. ``climatology_error`` is that of
+        the mean of the training rows; with dates of two years or more, of each calendar month (for
+        finer steps, a smooth yearly cycle; with ``anomalies`` and ``detrend``, what these take
+        off). ``persistence_error`` is that of the task's value one step before,
+        ``anomaly_persistence_error`` that of climatology plus the anomaly one step before. The
+        value one step before is used whether or not its row is held out; where it is missing,
+        climatology is used instead. ``skill``, ``skill_over_persistence`` and
         ``skill_over_anomaly_persistence`` are the shares of these errors that the model saves;
         ``attrs`` say what they are, or why there is no persistence. ``coverage_90`` is the share of
-        the same rows that 90 % intervals held (``predict_interval``), of models that had not seen
-        them; ``skill("season")`` tells it by season. A Dataset on the dimensions of
-        the tasks; for tables a frame by task.
+        the same rows that 90 % intervals held (``predict_interval``), each from a model that did
+        not see the row; ``skill("season")`` gives it by season.
         """
         held_out = self.need_held_out()
         own = {"gain": held_out.gain, "trust": self.estimator.trust_}
@@ -251,15 +251,14 @@ class LabelledFit:
         ----------
         by : str or sequence of str, default="region"
             Any of ``"season"`` (December to February, ... of rows of months or finer steps, else
-            quarters), ``"block"`` (the rows held out together, called by their first and last) and
-            ``"region"`` or ``"task"``. An empty one gives the figures of the summary.
+            quarters), ``"block"`` (the rows held out together, named by their first and last) and
+            ``"region"`` or ``"task"``. An empty list gives the figures of the summary.
 
         Returns
         -------
         Dataset or DataFrame
-            The variables of ``errors`` (see there) along what was asked for, means over the tasks
-            by their weights, each in units of its own variance. A Dataset where fit was given
-            arrays, else a frame.
+            The variables of ``errors`` (see there) for each part, as weighted means over the tasks,
+            each in units of its own variance. A Dataset if fit was given arrays, else a frame.
 
         Examples
         --------
@@ -351,9 +350,9 @@ class LabelledFit:
     def windows(self) -> Any:
         """Windows of time in each region's model, one row each, as a pandas DataFrame.
 
-        From ``first`` to ``last`` of ``unit`` before the row; ``coef`` is of the mean over the
-        window, what its lags have together in ``coef``, NaN where models are not linear. Empty
-        where nothing was asked of the past (``lags``, ``own_past``).
+        A window goes from ``first`` to ``last``, counted in ``unit`` before the row. ``coef`` is
+        the coefficient of the mean over the window, the sum over its lags; NaN where models are not
+        linear. Empty without ``lags`` and ``own_past``.
         """
         found, fitted = self.coefficients, FittedGroups.of(self.estimator)
         rows = []
@@ -406,14 +405,14 @@ class LabelledFit:
     def predict_interval(self, data: Any, coverage: float = 0.9) -> Any:
         """Predict intervals that hold the target with a given probability; lazy where data are.
 
-        Calibrated on held-out blocks of rows (``predict_interval`` of the estimator says how). With
-        ``anomalies`` they are wide in seasons in which the model errs much.
+        They are calibrated on held-out blocks of rows (``predict_interval`` of the estimator says
+        how). With ``anomalies`` they are wide in seasons with large errors.
 
         Parameters
         ----------
         data : as in ``predict``
         coverage : float, default=0.9
-            Probability with which an interval is to hold, above 0 and below 1.
+            Probability with which an interval should hold the target, above 0 and below 1.
 
         Returns
         -------
@@ -483,7 +482,7 @@ class LabelledFit:
         return self.estimator.why(FittedGroups.of(self.estimator).names[position])
 
     def to_regions(self, values: Any) -> Any:
-        """Mean over each region, weighted as in fit: the tasks' dimensions become one of regions.
+        """Average over each region, weighted as in fit: a dimension of regions replaces the tasks.
 
         Parameters
         ----------
@@ -749,7 +748,7 @@ class LabelledFit:
         inputs, rows = self._inputs(tables)
         if rows.any():
             columns = None if columns is None else columns[rows]
-            if chosen.size < n_tasks or interval:  # of others nothing may be known, nor is said
+            if chosen.size < n_tasks or interval:  # nothing is said of others
                 fitted = FittedGroups.of(self.estimator)
                 if interval:
                     coverage, end = interval
@@ -806,17 +805,14 @@ class LabelledFit:
         attrs = {"long_name": "coefficient of each region's model", "units": found.units}
         if which == "coef_error":
             attrs["long_name"] = f"standard error of the {attrs['long_name']}"
-            given = (
-                "given the regions and rows that do not depend on each other: series that remember "
-                "have larger ones"
-            )
+            given = "given the regions and independent rows: autocorrelated series have larger ones"
             attrs["comment"] = "; ".join(filter(None, (given, found.no_error)))
         dims = (region, "feature")
         return need("xarray").DataArray(values, coords, dims, name=which, attrs=attrs)
 
     @property
     def price(self) -> Any:
-        """What ``n_regions`` to ``apart`` cost on held-out rows; None where nothing was wished."""
+        """What the options ``n_regions`` to ``apart`` cost on held-out rows; None without any."""
         return self.estimator.price_
 
     @property
@@ -841,9 +837,9 @@ class LabelledFit:
 # -- What a fit came to, in words
 
 
-#: Regions whose windows of time are told.
+#: Number of regions whose windows of time are shown.
 WINDOWS_SHOWN = 5
-#: Errors closer than this share are no difference worth words.
+#: Errors closer than this share count as even.
 EVEN = 0.005
 
 
@@ -869,7 +865,7 @@ def _lines(fit: Any) -> Iterator[str]:
     chosen, counted = "chosen on held-out rows", FittedGroups.of(model).aggregator.n_groups
     if model.cv_curve_ is None:
         asked = FittedGroups.of(model).aggregator.max_loss == "auto"
-        chosen = "not chosen, for there was nothing to choose it by" if asked else "as given"
+        chosen = "not chosen, because there was nothing to choose it by" if asked else "as given"
     limit = f"limit max_loss = {model.max_loss_:g}, {chosen}"
     if counted is not None:
         limit = f"cut at {several(counted, fit.tasks.group)}, as wished"
