@@ -34,8 +34,8 @@ SLOTS = (
 )
 SNOW = ("snow", "mm", 40.0, 25.0)
 #: Waves that make a smooth field, and its correlation length in units of the map. Longer than a
-#: region is wide, as for monthly weather: with a shorter one a mean over a region is no basin's
-#: weather, and averaging does not pay even within the truth.
+#: region is wide, as for monthly weather: with a shorter one the mean over a region is not the
+#: weather of any basin, and averaging does not pay even within the truth.
 N_WAVES, WAVE_LENGTH = 48, 0.5
 #: Shares of the variance: of an input that is its own basin's alone and that is the season's, and
 #: of the noise that neighbours share. The first is signal that no mean can have.
@@ -257,7 +257,7 @@ MIRRORED = 8.0
 
 
 def _drawn(n_points: int, rng: np.random.Generator) -> tuple[FloatArray, sparse.csr_array, Voronoi]:
-    """Points in the box, who touches whom, and the cells of all that is nearest to each.
+    """Points in the box, which touch, and the cells of all that is nearest to each.
 
     Points are drawn a little irregularly, and the box is divided among them.
     """

@@ -1,4 +1,4 @@
-"""The merges of a model: who joined whom, what each saved, what targets gain by their groups."""
+"""The merges of a model: which groups were joined, what each merge saved, what targets gain."""
 
 from __future__ import annotations
 

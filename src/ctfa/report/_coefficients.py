@@ -127,7 +127,7 @@ def worth_of(fitted: FittedGroups, given: Given) -> Coefficients | None:
 def per_feature(fitted: FittedGroups, values: Sequence[FloatArray]) -> FloatArray:
     """Numbers of the means of each group as those of raw features, ``(groups, features)``.
 
-    A mean of k features hands each a k-th; NaN where a group has no such feature.
+    A mean of k features hands each a k-th; NaN where a group does not have the feature.
     """
     found = np.full((len(values), len(fitted.features)), np.nan)
     for group, own in enumerate(values):

@@ -55,7 +55,7 @@ def percent(share: float) -> str:
 
 
 def verdict(held_out: HeldOut | None, labels: IntArray) -> dict[str, Any] | None:
-    """What held-out rows say, in numbers: errors by method, and who was helped and hurt."""
+    """What held-out rows say, in numbers: errors by method, and targets helped and hurt."""
     if held_out is None:
         return None
     methods = list(held_out.errors)
@@ -159,7 +159,7 @@ def skill_words(held_out: HeldOut, labels: IntArray, group: str = "group") -> li
     # not told: it says nothing of the features.
     if max(known.values()) < NO_SKILL and held_out.mean(CLIMATOLOGY) > 1.0 - KNOWS:
         said.append("the features add next to nothing to that: read no more into it")
-    # In how many groups the model is no better than what predicts without features.
+    # In how many groups the model is not better than what predicts without features.
     each = held_out.divided(["region"], labels)
     errors, *_ = each.values()
     judged = np.isfinite(errors)
