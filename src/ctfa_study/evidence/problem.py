@@ -21,7 +21,7 @@ class Problem:
     X_test: np.ndarray
     wanted: np.ndarray
     variance: np.ndarray  # of each target: the unit of its squared error
-    noise: float = 0.0  # share of the variance that nobody predicts, mean over targets
+    noise: float = 0.0  # share of the variance that cannot be predicted, mean over targets
     labels: np.ndarray | None = None  # the true groups, where there are any
 
     @property

@@ -178,7 +178,7 @@ def gains(each: pd.DataFrame) -> pd.DataFrame:
 def coverage(each: pd.DataFrame) -> pd.DataFrame:
     """Share of members whose true gain is within two standard errors of what they are told.
 
-    A family once with groups in truth, once without. Real sets are left out: nobody knows theirs.
+    A family once with groups in truth, once without. Real sets are left out: theirs are not known.
     """
     if each.empty:
         return pd.DataFrame()

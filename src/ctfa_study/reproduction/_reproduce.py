@@ -37,7 +37,7 @@ def run(
     wanted = [case for case in cases if networks or not case.network or case.key in store]
 
     def again(case: Case) -> bool:
-        # Of networks that nobody asked for, what is stored is shown, whatever is run again.
+        # Of networks that were not asked for, what is stored is shown, whatever is run again.
         return rerun and (networks or not case.network)
 
     rows: dict[str, Row] = {}
