@@ -765,7 +765,7 @@ def test_a_comparison_of_a_fit_shows_its_held_out_errors(fits, pictures):
     means = {x for line in ax.lines if line.get_marker() == "o" for x in line.get_xdata()}
     assert {fit.held_out.mean(method) for method in fit.held_out.errors} <= means
     assert "held-out error" in ax.get_xlabel()
-    with pytest.raises(ValueError, match="metric='nrmse' is of comparisons"):
+    with pytest.raises(ValueError, match="metric='nrmse' is for comparisons"):
         pictures.plot_comparison(fit, "nrmse")
     with pytest.raises(TypeError, match=r"give what ctfa_study\.comparison\.compare or"):
         pictures.plot_comparison(fit.estimator)

@@ -1,4 +1,4 @@
-"""A map of river basins, each with its own weather: many tasks with inputs of their own."""
+"""A map of river basins, each with its own weather: many tasks with their own inputs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def make_basins(
     polygons: bool = True,
     random_state: Any = None,
 ) -> InputsBunch:
-    """Return monthly series of river basins on a map: a target each, with inputs of its own.
+    """Return monthly series of river basins on a map, each a target with its own inputs.
 
     The setting of the paper's largest experiment (29,934 basins, 16 inputs, 102 months, whose
     inputs are not public) with a known truth. Inputs are smooth fields with seasons and memory,
@@ -69,7 +69,7 @@ def make_basins(
     n_basins, n_samples, n_features : int
         Basins (targets), months, and inputs of each basin.
     n_regions : int, default=12
-        Regions with coefficients of their own.
+        Regions, each with its own coefficients.
     noise : float, default=1.0
         Standard deviation of what the inputs do not explain, that of what they explain being
         about one. Three tenths of its variance are shared with neighbours.

@@ -476,7 +476,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [*self._group_lines(), *self._merge_lines(), self._refusal_line()]
         if self.terms.wish:
-            lines.append(f"  Wished: {self.terms.wish}.")
+            lines.append(f"  Requested: {self.terms.wish}.")
         if self.windows:
             lines.append(f"  Its model: {'; '.join(self.windows)}.")
         return "\n".join(map(visible, lines))
@@ -682,7 +682,7 @@ def _reason(terms: Terms, loss: float, differ: str) -> str:
     """Why a merge of this loss was refused."""
     even = terms.facts.break_even
     if terms.n_groups is not None:
-        return f"as many groups are left as were wished ({terms.n_groups:,})"
+        return f"as many groups are left as were requested ({terms.n_groups:,})"
     if terms.max_loss == -np.inf:
         if terms.chosen:
             return "held-out rows preferred no merge at all"

@@ -868,11 +868,11 @@ def _lines(fit: Any) -> Iterator[str]:
         chosen = "not chosen, because there was nothing to choose it by" if asked else "as given"
     limit = f"limit max_loss = {model.max_loss_:g}, {chosen}"
     if counted is not None:
-        limit = f"cut at {several(counted, fit.tasks.group)}, as wished"
+        limit = f"cut at {several(counted, fit.tasks.group)}, as requested"
     yield f"  {limit}; {_served(fit)}"
     wish = wish_words(FittedGroups.of(model).aggregator, CALLED)
     if wish:
-        yield f"  wished: {wish}"
+        yield f"  requested: {wish}"
     yield from _windows(fit)
     yield from (f"  note: {note}" for note in fit.notes)
 

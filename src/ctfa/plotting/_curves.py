@@ -297,10 +297,10 @@ def _draw_errors(ax: Any, place: FloatArray, curve: CutCurve, unit: str) -> None
 def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = None) -> Any:
     """Each method's figure with its interval about that of the reference, the best on top.
 
-    The bar is the 95 % interval of the paired difference to the reference, drawn from its mean: one
-    that crosses the line is not told from the reference by these splits. The small dots are the
-    splits. Of a fit the bar is the middle half of its tasks, which says how they differ and not how
-    sure the mean is.
+    The bar is the 95 % interval of the paired difference to the reference, drawn from its mean: if
+    it crosses the line, these splits do not show a difference. The small dots are the splits. For a
+    fit the bar is the middle half of its tasks, which says how they differ and not how certain the
+    mean is.
 
     Parameters
     ----------
@@ -308,8 +308,8 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
         Of ``ctfa_study.comparison.compare``; or what ``ctfa.labelled.fit`` returned, whose held-out
         errors are drawn beside those of single-task models, climatology and persistence.
     metric : str, default=None
-        One of ``ctfa_study.comparison.METRICS``; None is ``"nrmse"``. A fit has mean squared errors
-        in shares of each task's variance, and no other.
+        One of ``ctfa_study.comparison.METRICS``; None is ``"nrmse"``. A fit has only mean squared
+        errors in shares of each task's variance.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure, as high as the methods need.
 
@@ -375,8 +375,8 @@ def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
     """Held-out errors of a fit and of models of one task each, the best on top."""
     if metric is not None:
         raise ValueError(
-            f"metric={metric!r} is of comparisons: a fit has mean squared errors on held-out rows "
-            "alone. Leave metric out."
+            f"metric={metric!r} is for comparisons: a fit has only mean squared errors on "
+            "held-out rows. Leave metric out."
         )
     held_out = fit.need_held_out()
     shown = (*held_out.errors, CLIMATOLOGY, held_out.hardest)

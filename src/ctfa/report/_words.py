@@ -211,7 +211,7 @@ def _grouped(fitted: FittedGroups, task: str) -> str:
         return f"{n_targets:,} {what} fall into {n_groups:,} {plural('group', n_groups)}."
     models = "one model" if n_groups == 1 else f"{n_groups:,} models"
     price = fitted.aggregator.price_
-    wished = "" if price is None else f" As they were wished, this {price.words()}."
+    wished = "" if price is None else f" As requested, this {price.words()}."
     return f"{n_targets:,} {what} are predicted by {models}.{wished}"
 
 
@@ -301,7 +301,7 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
             "groups found again in each."
         )
     if terms.wish:
-        chosen += f" Wished: {terms.wish}."
+        chosen += f" Requested: {terms.wish}."
     return (
         f"{n_targets:,} {plural(material.task, n_targets)} {'was' if n_targets == 1 else 'were'} "
         f"grouped with ctfa {version} "

@@ -210,9 +210,9 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
     """A regressor of several tasks, whether they share their rows or not.
 
     ``fit(X, Y)`` takes one column of ``Y`` per task; ``fit(X, y, tasks=ids)`` takes rows that
-    belong to one task each. A method implements ``_fit_tasks(data)`` and ``_predict_tasks(inputs)``, and
-    ``_predict_one(inputs, task)`` or ``_predict_rows(inputs, index)`` where these can be had for
-    less than predicting all tasks.
+    belong to one task each. A method implements ``_fit_tasks(data)`` and
+    ``_predict_tasks(inputs)``, and ``_predict_one(inputs, task)`` or
+    ``_predict_rows(inputs, index)`` if these cost less than predicting all tasks.
     """
 
     def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:

@@ -270,7 +270,7 @@ function drawCurve(place) {
         "of-count",
         `groups, from ${count(nTargets)} to ${count(nTargets - merges.n)}, in ratios`,
       ),
-      key("of-chosen", page.rule.chosen ? "limit chosen" : page.rule.counted ? "as wished" : "limit given"),
+      key("of-chosen", page.rule.chosen ? "limit chosen" : page.rule.counted ? "as requested" : "limit given"),
     ),
   );
 }
