@@ -134,7 +134,7 @@ class ConvexASORegressor(SmoothTasks):
     """Convex alternating structure optimisation (Chen, Tang, Liu and Ye 2009).
 
     Coefficients are cheap along a few directions of features that all tasks share, and dear along
-    all others; which directions, the data say. With one row of ``W`` a task it minimises ::
+    all others; which directions, the data say. With one row of ``W`` per task it minimises ::
 
         sum_t |y_t - X_t w_t|^2 / (2 n_t)
             + alpha eta (1 + eta) tr(W (eta I + M)^-1 W'),   0 <= M <= I,  tr M = n_components

@@ -210,7 +210,7 @@ def _numbers(X: Any, what: str, *, gaps: bool) -> FloatArray:
             f"{what} holds something that is not a number ({error}): encode or drop such columns."
         ) from error
     if table.ndim != 2:
-        raise ValueError(f"{what} has shape {table.shape}: pass one row a sample.")
+        raise ValueError(f"{what} has shape {table.shape}: pass one row per sample.")
     bad = np.isinf(table) if gaps else ~np.isfinite(table)
     if bad.any():
         row, column = np.argwhere(bad)[0]

@@ -44,7 +44,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Case:
-    """A way to draw problems, one a seed. Even seeds are for tuning, odd for the final table."""
+    """A way to draw problems, one per seed. Even seeds are for tuning, odd for the final table."""
 
     name: str
     family: str

@@ -41,7 +41,7 @@ def reference(kind: str) -> str:
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a case and method: ratio to the reference, its error, seeds, time, groups."""
+    """One row per case and method: ratio to the reference, its error, seeds, time, groups."""
     of_reference = table["method"] == table["kind"].map(reference)
     base = table[of_reference].set_index(["case", "seed"])["score"].rename("base")
     joined = table.join(base, on=["case", "seed"]).dropna(subset=["base"])

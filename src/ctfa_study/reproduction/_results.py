@@ -104,7 +104,7 @@ class Results:
             yield dict(zip(PLACE, names, strict=True)), figures
 
     def columns(self) -> dict[str, list[Any]]:
-        """Every figure as a table: one row a place and quantity."""
+        """Every figure as a table: one row per place and quantity."""
         table: dict[str, list[Any]] = {
             name: [] for name in (*PLACE, "quantity", "mean", "std", "low", "high", "n")
         }
