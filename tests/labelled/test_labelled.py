@@ -328,7 +328,7 @@ def test_shared_coefficients_of_data_in_chunks_say_why_they_have_no_standard_err
     options = QUICK | {"target": "flow", "aggregate": "pool", "anomalies": "month"}
     fit = ctfa.labelled.fit(dataset.chunk(time=100), **options)
     assert any("in 2 of 3 groups: members share" in note for note in fit.notes)
-    assert any("which the sums of data in chunks do not hold" in note for note in fit.notes)
+    assert any("which sums of data in chunks do not hold" in note for note in fit.notes)
     loaded = ctfa.labelled.fit(dataset, **options)
     assert (loaded.coef_error > 0.0).all()
     assert not any("standard errors" in note for note in loaded.notes)

@@ -167,7 +167,7 @@ function refusalText(group) {
       `Why not more: the guard refused every remaining merge: ${why}.`,
     );
   if (candidate[chosen] < 0)
-    return element("p", { class: "refusal" }, `Nobody was refused: ${why}.`);
+    return element("p", { class: "refusal" }, `No merge was refused: ${why}.`);
   const other = chosenGroups.labels[candidate[chosen]],
     size = chosenGroups.size(other);
   const single = page.rule.asks_once || size === 1;
