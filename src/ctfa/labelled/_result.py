@@ -472,7 +472,7 @@ class LabelledFit:
 
         Returns
         -------
-        Why
+        Explanation
             Printed, it names the members of the region, the merges with their evidence, and what
             the task was refused with.
         """

@@ -309,7 +309,7 @@ class GroupSeries:
     mean : array of shape (n_samples, n_groups)
         In the units in which targets were merged; NaN where no member is observed.
     low, high : array of shape (n_samples, n_groups)
-        Where most of the members lie.
+        The 10 % and 90 % quantiles of the members.
 
     Examples
     --------
