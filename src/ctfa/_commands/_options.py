@@ -150,7 +150,7 @@ def held_out(text: str) -> str | int:
 
 # ------------------------------------------------------- options that commands have in common
 
-#: Options that may be given again, to add to what was given.
+#: Options that may be repeated, to add to what was given.
 SEVERAL = ("--lags", "-t", "-f", "--select")
 #: Those of which each is kept by itself.
 PAIRS = ("--together", "--apart")
@@ -206,13 +206,13 @@ FIT_OPTIONS: dict[str, Options] = {
         "-t --target NAME": (names,
             "the variable to predict; for a table with one column per task, all of them"),
         "-f --features A,B,...": (names,
-            "the variables to predict from; may be given again (default: all others)"),
+            "the variables to predict from; may be repeated (default: all others)"),
         "--sample NAME": (str,
             "the dimension or column of the rows (default: time, where there is one)"),
         "--task NAME": (names,
             "the dimension or column of the tasks, such as basin; lat,lon for a grid"),
         "--select NAME=VALUE": (choice,
-            "one level, member or span (level=850, time=2000:2010); may be given again"),
+            "one level, member or span (level=850, time=2000:2010); may be repeated"),
         "--neighbours FILE|WAY": (neighbours,
             "which tasks may share a model: polygons ({maps}), pairs of labels (.csv), or "
             "{rules} (default: all)"),
@@ -226,7 +226,7 @@ FIT_OPTIONS: dict[str, Options] = {
         "--standardise": (bool, "compare tasks in units of their own variance (default: yes)"),
         "--lags NAME=0:24,...": (lags,
             "also take features from these earlier time steps, all features if none is named; "
-            "finds windows of neighbouring lags (may be given again)"),
+            "finds windows of neighbouring lags (may be repeated)"),
         "--own-past 1,2,...": (steps_back,
             "also take the target of each task from these earlier time steps"),
         "--weights area|NAME": (str,
@@ -245,8 +245,8 @@ FIT_OPTIONS: dict[str, Options] = {
             "such as 1%% or 0.01"),
         "--min-size N": (count, "merge smaller regions further (default: 1)"),
         "--together A,B": (pair,
-            "two tasks that must be in one region; may be given again. Cells: LAT,LON,LAT,LON"),
-        "--apart A,B": (pair, "two tasks that must not; may be given again"),
+            "two tasks that must be in one region; may be repeated. Cells: LAT,LON,LAT,LON"),
+        "--apart A,B": (pair, "two tasks that must not; may be repeated"),
         "--aggregate": (["auto", "mean", "pool"],
             "a region is predicted from its mean features, or its tasks keep their own and "
             "share coefficients; auto: what does better on held-out rows (default: auto)"),
@@ -306,7 +306,7 @@ examples:
 what is written:
   report.html       the page to look at first        model.ctfa        for ctfa predict, why, path
   regions.nc .csv   the region of each task          regions.gpkg      the same as a map
-  coefficients.*    one row per region                 merges.csv        the evidence of every merge
+  coefficients.*    one row per region               merges.csv        the evidence of every merge
   errors.csv        held-out errors of each task     run.toml          every option, to run it again
 
 Not sure what your file holds? ctfa doctor basins.nc
@@ -360,10 +360,10 @@ examples:
 
 
 FIT_ITSELF: Options = {
-    "-o --output FOLDER": (Path, "written whole or not at all", REQUIRED),
+    "-o --output FOLDER": (Path, "the folder to write: whole or not at all", REQUIRED),
     "--force": (True, "replace the run that is there"),
     "--from run.toml": (Path, "repeat an earlier run"),
-    "--changed": (True, "repeat it although a file is no longer what it was"),
+    "--changed": (True, "repeat it although a file has changed"),
     **JOBS,
 }
 #: The commands of the library, by their names.
@@ -379,7 +379,7 @@ COMMANDS = {
     "fit": Command(
         taking(
             {"data FILE": (str, "{data}; or the run.toml of an earlier run", {"nargs": "?"})},
-            **FIT_OPTIONS, **{"where it goes, and again": FIT_ITSELF, "what is printed": PRINTED},
+            **FIT_OPTIONS, **{"output and repetition": FIT_ITSELF, "what is printed": PRINTED},
         ),
         FIT, FIT_EXAMPLES,
         "ctfa fit FILE -t NAME [-f A,B,...] [--task NAME] [--neighbours FILE|WAY] [...] -o FOLDER",

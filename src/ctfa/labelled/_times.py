@@ -424,7 +424,7 @@ class Untreated(NamedTuple):
     @property
     def _consequence(self) -> str:
         name = "trend" if self.option == "detrend" else "season"
-        return f"errors and gains speak of the {name} as long as it is in the data"
+        return f"errors and gains include the {name} as long as it is in the data"
 
 
 def _joined(words: list[str]) -> str:
