@@ -58,7 +58,7 @@ def draw(told: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def collection(n_rows: int, chunk: int) -> tuple[Any, Any]:
-    """Features and targets in chunks that nobody has drawn yet."""
+    """Features and targets in chunks that are not drawn yet."""
     chunk = min(chunk, n_rows)
     n_chunks = n_rows // chunk
     rows = da.from_array(np.arange(n_chunks), chunks=1).map_blocks(
@@ -224,7 +224,7 @@ def targets() -> None:
     lines = []
     for n_targets in TARGETS:
         # Folds are left out where all pairs of targets are too many to search eleven times, and
-        # Phase II, one search a group, where there are a thousand groups and more.
+        # Phase II, one search per group, where there are a thousand groups or more.
         limit = "auto" if n_targets <= 1_000 else 1.5
         sizes = {"n_rows": 500, "n_features": 20, "n_targets": n_targets, "max_loss": limit}
         sizes |= {"graph": n_targets > ALL_PAIRS}

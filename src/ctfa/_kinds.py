@@ -1,8 +1,8 @@
-"""Kinds of files and of neighbours: what each is called, what is known of it, who does the work.
+"""Kinds of files and of neighbours: what each is called, its facts, and what does the work.
 
-Whoever speaks of them (``--help``, errors) and whoever works with them (``ctfa.labelled``) asks
-here: a new kind is one object in ``FORMATS`` or ``NEIGHBOUR_RULES``. Nothing heavy is imported
-before a file is read or a graph is built.
+Words about them (``--help``, errors) and work with them (``ctfa.labelled``) start from here:
+a new kind is one object in ``FORMATS`` or ``NEIGHBOUR_RULES``. Nothing heavy is imported before a
+file is read or a graph is built.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Format:
 
 @dataclass(frozen=True)
 class NeighbourRule:
-    """A way to be neighbours that has a name."""
+    """A rule of neighbours that has a name."""
 
     name: str
     #: First and second end of each edge; of what was given, a count, tasks and their geometry.

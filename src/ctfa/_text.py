@@ -86,7 +86,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def write_whole(data: bytes, path: Path) -> None:
     """Write beside the place and rename; what was there stays until all is written."""
-    # A name that nobody else has: two writers of one file must not share, or remove, a draft.
+    # A unique name: two writers of one file must not share, or remove, a draft.
     handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -857,7 +857,7 @@ def test_one_task_is_told_in_words_that_are_true_of_one(tmp_path, capsys):
     assert cli.main([*fit, "--task", "basin", "-o", str(run)]) == 0
     printed = capsys.readouterr().out
     assert "as given" not in printed
-    assert "not chosen, for there was nothing to choose it by" in printed
+    assert "not chosen, because there was nothing to choose it by" in printed
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "was given" not in page
     assert "was not chosen: there was nothing to choose it by" in page

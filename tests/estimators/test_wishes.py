@@ -421,7 +421,7 @@ def test_labelled_data_take_a_number_of_regions_and_labels(basins):
     regions = fit.regions.to_series()
     assert fit.n_regions == 4
     assert regions[a] == regions[b] != regions[c]
-    assert "cut at 4 regions, as wished" in str(fit)
+    assert "cut at 4 regions, as requested" in str(fit)
     assert "n_regions=4, 1 together, 1 apart; it errs" in str(fit)
     assert fit.price.n_groups == 4
 
@@ -463,7 +463,7 @@ def test_the_command_line_takes_them_and_its_run_file_repeats_them(basins, tmp_p
     wishes = ["--regions", "4", "--together", "basin_01,basin_02", "--min-size", "2"]
     fit = ["fit", *data, "--held-out", "none", "-q"]
     assert cli.main([*fit, *wishes, "-o", str(folder)]) == 0
-    assert "cut at 4 regions, as wished" in capsys.readouterr().out
+    assert "cut at 4 regions, as requested" in capsys.readouterr().out
     text = (folder / "run.toml").read_text()
     assert 'n_regions = 4\nmin_size = 2\ntogether = [["basin_01", "basin_02"]]' in text
     # What says where to stop takes the place of what said so before.
@@ -493,7 +493,7 @@ def test_why_and_the_page_say_what_was_wished(data):
     why = str(model.why(0))
     assert "cut at 4 groups" in why
     assert "Next would be" in why
-    assert "Wished: n_groups=4, 1 apart; it errs" in why
+    assert "Requested: n_groups=4, 1 apart; it errs" in why
     said = collect(Material(model))
     assert "The path of merges was cut where 4 groups are left." in said["methods"][0]
     assert said["rule"]["again"][0] == "TargetAggregator(n_groups={n})"

@@ -329,7 +329,7 @@ def test_shared_coefficients_of_data_in_chunks_say_why_they_have_no_standard_err
     options = QUICK | {"target": "flow", "aggregate": "pool", "anomalies": "month"}
     fit = ctfa.labelled.fit(dataset.chunk(time=100), **options)
     assert any("in 2 of 3 groups: members share" in note for note in fit.notes)
-    assert any("which the sums of data in chunks do not hold" in note for note in fit.notes)
+    assert any("which sums of data in chunks do not hold" in note for note in fit.notes)
     loaded = ctfa.labelled.fit(dataset, **options)
     assert (loaded.coef_error > 0.0).all()
     assert not any("standard errors" in note for note in loaded.notes)
@@ -767,7 +767,7 @@ def test_a_comparison_of_a_fit_shows_its_held_out_errors(fits, pictures):
     means = {x for line in ax.lines if line.get_marker() == "o" for x in line.get_xdata()}
     assert {fit.held_out.mean(method) for method in fit.held_out.errors} <= means
     assert "held-out error" in ax.get_xlabel()
-    with pytest.raises(ValueError, match="metric='nrmse' is of comparisons"):
+    with pytest.raises(ValueError, match="metric='nrmse' is for comparisons"):
         pictures.plot_comparison(fit, "nrmse")
     with pytest.raises(TypeError, match=r"give what ctfa_study\.comparison\.compare or"):
         pictures.plot_comparison(fit.estimator)

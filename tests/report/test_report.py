@@ -433,7 +433,7 @@ def test_what_is_no_model_is_refused():
         collect(LinearRegression())
     with pytest.raises(NotFittedError):
         collect(CTFARegressor())
-    with pytest.raises(TypeError, match="'tilte' is nothing a report knows"):
+    with pytest.raises(TypeError, match="'tilte' is not a field of a report"):
         collect(MODEL, tilte="x")
     with pytest.raises(ValueError, match="names has 2 entries and the model has 8 targets"):
         collect(MODEL, names=["a", "b"])

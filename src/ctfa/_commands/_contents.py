@@ -1,6 +1,6 @@
-"""What is in a file, what its variables are for where nobody says it, and what is wrong with them.
+"""What is in a file, what its variables may be for, and what is wrong with them.
 
-All is taken as it is: who looks for faults must not stop at the first.
+Everything is taken as it is: a search for faults must not stop at the first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ctfa.report._words import plural
 DATE_PARTS = ("year", "month", "day", "hour")
 #: What holds numbers and is not a series: values among which there is text, and a row count.
 MIXED, COUNTED = "numbers and text", "row number"
-#: What is usually asked for, in lower case.
+#: Usual names of targets, in lower case.
 TARGETS = (
     "target", "y", "vhi", "ndvi", "evi", "lai", "sif", "gpp", "nee", "yield", "discharge",
     "streamflow", "runoff", "flow", "q", "qobs", "swe", "gwl", "level", "load", "demand",
@@ -200,7 +200,7 @@ def _date(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which variable is what; ``guessed`` names the roles that nobody gave."""
+    """Which variable is what; ``guessed`` names the roles that were not given."""
 
     target: str | list[str] | None
     features: list[str]
@@ -268,7 +268,7 @@ def _roles_in_table(contents: Contents, given: Roles) -> Roles:
         called = [v.name for name in TASKS for v in free if v.name.lower() == name]
         task = (called or [v.name for v in free if v.kind == "text"])[:1]
     if target is None and not task:
-        return Roles(None, features, sample, task)  # nobody knows which columns are targets
+        return Roles(None, features, sample, task)  # it is not known which columns are targets
     lower = {v.name.lower() for v in columns}
     no_features = {name for pair in PLACES if set(pair) <= lower for name in pair}
     no_features |= set(CALENDAR) if sample in times else set()
@@ -400,7 +400,7 @@ def _of_long_table(data: Any, roles: Roles) -> Values:
         n_twice = len(again)
         if n_twice:
             twice = " of ".join(str(v).removesuffix(" 00:00:00") for v in again.iloc[0])
-    there = (row >= 0) & (task >= 0)  # a row without a time or a task is nobody's
+    there = (row >= 0) & (task >= 0)  # a row without a time or a task belongs to none
     held = {}
     for name in (str(roles.target), *roles.features):
         held[name] = np.full((len(samples), len(tasks)), np.nan)
@@ -536,7 +536,7 @@ def _undated(values: Values) -> Findings:
         read = need("pandas").to_datetime(samples.astype(str), format=form, errors="coerce")
         how = f"{how}(numbers, format={form!r})" if read.notna().all() else how
     what = f"the rows have no dates{first}, so seasons and gaps in time were not looked for"
-    do = f"where they are times, make dates of them ({how}) and write the file again"
+    do = f"if they are times, convert them to dates ({how}) and write the file again"
     yield Finding(NOTE, what, do)
 
 
@@ -547,7 +547,7 @@ def _labels(values: Values) -> Findings:
     again = labels[counts > 1]
     if again.size:
         what = f"{several(again.size, 'task')} come more than once, the first {again[0]}"
-        yield Finding(STOPS, what, "give every task a label of its own")
+        yield Finding(STOPS, what, "give every task its own label")
 
 
 def _harms(found: Iterable[doubts.Doubt]) -> Findings:

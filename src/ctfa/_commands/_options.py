@@ -95,7 +95,7 @@ def pair(text: str) -> list[str]:
 
 
 def neighbours(text: str) -> str | Path:
-    """A file, or a way to be a neighbour that needs none."""
+    """A file, or a rule of neighbours that does not need one."""
     name, _, number = text.partition(":")
     rule = NEIGHBOUR_RULES.get(name)
     if rule is not None and rule.takes_count:
@@ -150,7 +150,7 @@ def held_out(text: str) -> str | int:
 
 # ------------------------------------------------------- options that commands have in common
 
-#: Options that may be given again, to add to what was given.
+#: Options that may be repeated, to add to what was given.
 SEVERAL = ("--lags", "-t", "-f", "--select")
 #: Those of which each is kept by itself.
 PAIRS = ("--together", "--apart")
@@ -206,29 +206,29 @@ FIT_OPTIONS: dict[str, Options] = {
         "-t --target NAME": (names,
             "the variable to predict; for a table with one column per task, all of them"),
         "-f --features A,B,...": (names,
-            "the variables to predict from; may be given again (default: all others)"),
+            "the variables to predict from; may be repeated (default: all others)"),
         "--sample NAME": (str,
             "the dimension or column of the rows (default: time, where there is one)"),
         "--task NAME": (names,
             "the dimension or column of the tasks, such as basin; lat,lon for a grid"),
         "--select NAME=VALUE": (choice,
-            "one level, member or span (level=850, time=2000:2010); may be given again"),
+            "one level, member or span (level=850, time=2000:2010); may be repeated"),
         "--neighbours FILE|WAY": (neighbours,
-            "who may share a model: polygons ({maps}), pairs of labels (.csv), or {rules} "
-            "(default: anybody)"),
+            "which tasks may share a model: polygons ({maps}), pairs of labels (.csv), or "
+            "{rules} (default: all)"),
         "--places FILE": (Path, "polygons for the map, where --neighbours is not that file"),
         "--layer NAME": (str, "the layer of a polygon file with several"),
     },
     "what is done to it first": {
         "--anomalies": (["month", "season", "dayofyear", "hour"],
-            "take off the mean of each month, season, ..."),
-        "--detrend": (bool, "take off a straight line in time"),
+            "subtract the mean of each month, season, ..."),
+        "--detrend": (bool, "subtract a straight line in time"),
         "--standardise": (bool, "compare tasks in units of their own variance (default: yes)"),
         "--lags NAME=0:24,...": (lags,
-            "also take features from so many steps of time back, all features where none is "
-            "named; finds windows of neighbouring lags (may be given again)"),
+            "also take features from these earlier time steps, all features if none is named; "
+            "finds windows of neighbouring lags (may be repeated)"),
         "--own-past 1,2,...": (steps_back,
-            "also take the target of each task itself from so many steps back"),
+            "also take the target of each task from these earlier time steps"),
         "--weights area|NAME": (str,
             "how much a task counts in its region: by area, or by a coordinate or column"),
         "--masked": (["auto", "leave", "error"],
@@ -239,20 +239,20 @@ FIT_OPTIONS: dict[str, Options] = {
             "how far a merge may go: 1 is break-even, larger merges more (default: chosen on "
             "held-out rows)"),
         "--regions N": (count,
-            "merge to exactly so many regions, and say what that costs on held-out rows"),
+            "merge to exactly this many regions, and say what that costs on held-out rows"),
         "--tolerance SHARE": (tolerance,
-            "the fewest regions that err on held-out rows at most so much more than the best, "
+            "the fewest regions with a held-out error at most this share above the best, "
             "such as 1%% or 0.01"),
-        "--min-size N": (count, "merge smaller regions on (default: 1)"),
+        "--min-size N": (count, "merge smaller regions further (default: 1)"),
         "--together A,B": (pair,
-            "two tasks that must be in one region; may be given again. Cells: LAT,LON,LAT,LON"),
-        "--apart A,B": (pair, "two tasks that must not; may be given again"),
+            "two tasks that must be in one region; may be repeated. Cells: LAT,LON,LAT,LON"),
+        "--apart A,B": (pair, "two tasks that must not; may be repeated"),
         "--aggregate": (["auto", "mean", "pool"],
             "a region is predicted from its mean features, or its tasks keep their own and "
             "share coefficients; auto: what does better on held-out rows (default: auto)"),
         "--head": (["levels", "mean"],
-            "a region's tasks add what is their own to its model, or it serves them alone "
-            "(default: levels)"),
+            "each task adds its own deviation to its region's model, or that model predicts "
+            "alone (default: levels)"),
         "--regressor": (["linear", "ridge"], "a region's own model"),
         "--solver": (["ols", "ridge"],
             "the regressions that merges are judged by; ridge for many features and few rows"),
@@ -262,14 +262,14 @@ FIT_OPTIONS: dict[str, Options] = {
         "--held-out K|none": (held_out,
             "blocks of rows held out in turn to judge the result (default: 5; 1 for many "
             "tasks)"),
-        "--title TITLE": (str, "what the report is headed by"),
+        "--title TITLE": (str, "title of the report"),
     },
 }  # fmt: skip
 #: Options that every command has.
 PRINTED: Options = {
     "--json": (True, "one JSON document, nothing else"),
     "-q --quiet": (True, "no progress and no notes"),
-    "--debug": (True, "where an error happened, for a report"),
+    "--debug": (True, "show where an error happened"),
 }
 LOUD = {written: option for written, option in PRINTED.items() if "--quiet" not in written}
 #: What several commands take.
@@ -289,7 +289,7 @@ examples:
   ctfa doctor basins.nc
   ctfa doctor basins.nc -t vhi -f t2m,tp --neighbours basins.gpkg
 
-What is not given is guessed, and said to be. The exit code is 1 where something stops a fit.
+What you do not give is guessed, and marked as guessed. The exit code is 1 if something stops a fit.
 """
 
 
@@ -306,7 +306,7 @@ examples:
 what is written:
   report.html       the page to look at first        model.ctfa        for ctfa predict, why, path
   regions.nc .csv   the region of each task          regions.gpkg      the same as a map
-  coefficients.*    one row per region                 merges.csv        the evidence of every merge
+  coefficients.*    one row per region               merges.csv        the evidence of every merge
   errors.csv        held-out errors of each task     run.toml          every option, to run it again
 
 Not sure what your file holds? ctfa doctor basins.nc
@@ -360,10 +360,10 @@ examples:
 
 
 FIT_ITSELF: Options = {
-    "-o --output FOLDER": (Path, "written whole or not at all", REQUIRED),
+    "-o --output FOLDER": (Path, "the folder to write: whole or not at all", REQUIRED),
     "--force": (True, "replace the run that is there"),
     "--from run.toml": (Path, "repeat an earlier run"),
-    "--changed": (True, "repeat it although a file is no longer what it was"),
+    "--changed": (True, "repeat it although a file has changed"),
     **JOBS,
 }
 #: The commands of the library, by their names.
@@ -379,7 +379,7 @@ COMMANDS = {
     "fit": Command(
         taking(
             {"data FILE": (str, "{data}; or the run.toml of an earlier run", {"nargs": "?"})},
-            **FIT_OPTIONS, **{"where it goes, and again": FIT_ITSELF, "what is printed": PRINTED},
+            **FIT_OPTIONS, **{"output and repetition": FIT_ITSELF, "what is printed": PRINTED},
         ),
         FIT, FIT_EXAMPLES,
         "ctfa fit FILE -t NAME [-f A,B,...] [--task NAME] [--neighbours FILE|WAY] [...] -o FOLDER",
@@ -390,7 +390,7 @@ COMMANDS = {
              "data FILE": (Path, "data with the features"),
              "-o --output FILE": (Path, "where predictions go: {predicted}", REQUIRED),
              "--interval SHARE": (probability,
-                "also write intervals that hold this share of what comes, such as 90%% or 0.9"),
+                "also write intervals that hold this share of the values, such as 90%% or 0.9"),
              **FORCE,
              "--layer NAME": (str, "the layer of a file that has several"),
              "--select NAME=VALUE": (choice,

@@ -193,7 +193,7 @@ class OutputFolder:
                 with answering(lambda *_: None, signal.SIGINT, signal.SIGTERM):
                     put_folder(draft, self.path)
         except BaseException:
-            with suppress(OSError):  # somebody else put something there
+            with suppress(OSError):  # another program put something there
                 for folder in made:
                     folder.rmdir()
             raise

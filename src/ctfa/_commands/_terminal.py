@@ -28,9 +28,9 @@ from ctfa.core.progress import SearchStopped
 
 #: Says what a command is at.
 Steps = Callable[[str], None]
-#: Exit codes: a problem with the data, Ctrl-C, being told to end, and nobody left to read.
+#: Exit codes: a problem with the data, Ctrl-C, being told to end, and no reader left.
 PROBLEM, INTERRUPTED, TERMINATED, UNREAD = 1, 130, 143, 141
-#: Errors whose text is written for people; any other is ours to mend.
+#: Errors whose text is written for people; any other is a bug.
 TOLD = (ValueError, TypeError, KeyError, LookupError, OSError, ImportError, MemoryError)
 #: Options of Python that are options here, in sentences that are said to both.
 FLAGS = {
@@ -49,7 +49,7 @@ Work = Callable[[argparse.Namespace], int]
 
 
 class OutputLost(Exception):
-    """Standard output cannot be written to: no fault of a file, and not to be taken for one."""
+    """Standard output cannot be written to: not a fault of a file, and not reported as one."""
 
 
 def say(*lines: str) -> None:
@@ -59,7 +59,7 @@ def say(*lines: str) -> None:
 
 
 def note(*lines: str) -> None:
-    """Print lines on standard error; where nobody reads them, no result is lost."""
+    """Print lines on standard error; where they are not read, no result is lost."""
     try:
         print("\n".join(map(visible, lines)), file=sys.stderr, flush=True)
     except OSError:

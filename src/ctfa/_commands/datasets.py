@@ -34,7 +34,7 @@ def _export(name: str, data_home: Path | None, path: Path) -> str:
     places = [known for known, record in records().items() if record.kind == "own inputs"]
     if name not in places:
         raise ValueError(
-            f"{name} is not a set of places with series of their own: load it in Python. Those "
+            f"{name} does not have places with their own series: load it in Python. Those "
             f"that can be written to a file are {', '.join(places)}."
         )
     loader = getattr(datasets, records()[name].loader.partition("(")[0])

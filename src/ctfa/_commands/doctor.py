@@ -65,7 +65,7 @@ TIMED = (
     "merge_features", "anomalies", "detrend",
 )  # fmt: skip
 #: What to make of what explains the target without features.
-TO_BEAT = "that is what a fit has to beat: its errors are told beside theirs"
+TO_BEAT = "that is what a fit has to beat: its errors are shown beside theirs"
 #: Tasks that are timed: few, and some more, to tell what grows from what does not.
 FEW, MORE = 20, 60
 #: With neighbours a merge is asked of edges, about as many as tasks; without, of all pairs.
@@ -83,7 +83,7 @@ class Examination:
     values: Values | None = None
     findings: list[Finding] = field(default_factory=list)
     estimate: dict[str, Any] | None = None  # of the seconds that a fit takes, and what it rests on
-    way: str | None = None  # to be neighbours, where nobody gave one
+    way: str | None = None  # of neighbours, where none was given
     masks: bool = False  # whether tasks without data have to be left out
     seasons: list[Untreated] = field(default_factory=list)  # seasons and trends
     zeros: Explained | None = None  # what explains the target without features
@@ -257,7 +257,7 @@ def show(file: str, seen: Examination, command: str | None) -> None:
     if seen.estimate is not None:
         terminal.say(f"A fit takes {estimate_in_words(**seen.estimate)}.")
     if command is not None:
-        once = ", once what stops it is mended" if seen.stops else ""
+        once = ", once what stops it is fixed" if seen.stops else ""
         terminal.print_styled(f"To fit it{once}")
         terminal.say(f"  {command}")
 
@@ -322,7 +322,7 @@ def _samples(values: Values, roles: Roles) -> Any:
 
 
 def _names(contents: Contents, roles: Roles) -> Findings:
-    """Names that are not there, and roles that nobody can guess."""
+    """Names that are not there, and roles that cannot be guessed."""
     if not contents.variables:
         yield Finding(STOPS, "the file holds no variables", "check that it is the right one")
         return
@@ -383,7 +383,7 @@ def _too_few(values: Values, held_out: Any) -> Findings:
 
 
 def _way(contents: Contents, values: Values) -> str | None:
-    """A way to be neighbours that these tasks have."""
+    """A rule of neighbours that fits these tasks."""
     if values.is_grid:
         return "queen" if values.n_tasks > 1 else None
     # Of a file of arrays a fit takes coordinates alone.
@@ -425,7 +425,7 @@ def _as_fit_would(
         except ValueError:
             if asked_way is not None:
                 raise
-            seen.way = graph = None  # nobody asked for it: it is not proposed
+            seen.way = graph = None  # it was not asked for: it is not proposed
         seen.findings += _graph_findings(graph, tasks)
         if timing and not seen.stops:
             steps("timing fits of a few tasks")
@@ -441,7 +441,7 @@ def _graph_findings(graph: Any, tasks: Any) -> Findings:
     if graph is None:
         if tasks.n_tasks > 2:
             what = "no neighbours are given, so any two tasks may share a model"
-            do = "name a file of polygons or a way with --neighbours for regions that hang together"
+            do = "name a file of polygons or a rule with --neighbours for connected regions"
             yield Finding(NOTE, what, do)
         return
     alone = islands(graph)

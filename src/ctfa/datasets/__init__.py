@@ -1,6 +1,6 @@
 """Data to try the method on: generators with a known truth, and loaders of real sets.
 
-A loader gives a Bunch. Its ``kind`` says who shares what: "shared" (``data``, ``target``), "own
+A loader returns a Bunch. Its ``kind`` says what is shared: "shared" (``data``, ``target``), "own
 rows" (also ``tasks``) or "own inputs" (also ``layout`` and ``inputs``). ``DESCR`` says where the
 data come from, who may use them and what to beware of.
 """

@@ -1,4 +1,4 @@
-"""A map of river basins, each with its own weather: many tasks with inputs of their own."""
+"""A map of river basins, each with its own weather: many tasks with their own inputs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ SLOTS = (
 )
 SNOW = ("snow", "mm", 40.0, 25.0)
 #: Waves that make a smooth field, and its correlation length in units of the map. Longer than a
-#: region is wide, as for monthly weather: with a shorter one a mean over a region is no basin's
-#: weather, and averaging does not pay even within the truth.
+#: region is wide, as for monthly weather: with a shorter one the mean over a region is not the
+#: weather of any basin, and averaging does not pay even within the truth.
 N_WAVES, WAVE_LENGTH = 48, 0.5
 #: Shares of the variance: of an input that is its own basin's alone and that is the season's, and
 #: of the noise that neighbours share. The first is signal that no mean can have.
@@ -57,7 +57,7 @@ def make_basins(
     polygons: bool = True,
     random_state: Any = None,
 ) -> InputsBunch:
-    """Return monthly series of river basins on a map: a target each, with inputs of its own.
+    """Return monthly series of river basins on a map, each a target with its own inputs.
 
     The setting of the paper's largest experiment (29,934 basins, 16 inputs, 102 months, whose
     inputs are not public) with a known truth. Inputs are smooth fields with seasons and memory,
@@ -69,7 +69,7 @@ def make_basins(
     n_basins, n_samples, n_features : int
         Basins (targets), months, and inputs of each basin.
     n_regions : int, default=12
-        Regions with coefficients of their own.
+        Regions, each with its own coefficients.
     noise : float, default=1.0
         Standard deviation of what the inputs do not explain, that of what they explain being
         about one. Three tenths of its variance are shared with neighbours.
@@ -257,7 +257,7 @@ MIRRORED = 8.0
 
 
 def _drawn(n_points: int, rng: np.random.Generator) -> tuple[FloatArray, sparse.csr_array, Voronoi]:
-    """Points in the box, who touches whom, and the cells of all that is nearest to each.
+    """Points in the box, which touch, and the cells of all that is nearest to each.
 
     Points are drawn a little irregularly, and the box is divided among them.
     """

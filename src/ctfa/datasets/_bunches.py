@@ -1,4 +1,4 @@
-"""The forms in which loaders and generators hand out data: one a kind."""
+"""The forms in which loaders and generators hand out data: one per kind."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.datasets._catalogue import DataFile, Found, find, records
 from ctfa.estimators.multi_input import multi_input_layout
 
-NO_PANDAS = "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays."
+NO_PANDAS = "as_frame=True needs pandas: pip install pandas, or leave as_frame out for arrays."
 
 
 class InputsBunch(Bunch):  # type: ignore[misc]
-    """Data of targets with inputs of their own: ``data`` is a table, ``inputs`` a cube of it."""
+    """Data of targets with their own inputs: ``data`` is a table, ``inputs`` a cube of it."""
 
     @property
     def inputs(self) -> FloatArray:

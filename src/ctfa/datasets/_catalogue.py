@@ -1,4 +1,4 @@
-"""All data sets that have a loader: what ``records.toml`` tells of them, and their files."""
+"""All data sets that have a loader: their records in ``records.toml``, and their files."""
 
 from __future__ import annotations
 

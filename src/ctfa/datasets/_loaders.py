@@ -1,4 +1,4 @@
-"""Real data: targets that share their inputs, or have inputs or rows of their own."""
+"""Real data: targets that share their inputs, or have their own inputs or rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load_climate_indices(
     data_home : path, default=None
         The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
     download_if_missing : bool, default=True
-        As for every loader; of this set there is nothing to download.
+        Every loader has it; this set cannot be downloaded.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def load_cru_iberia(
     data_home: Any = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load monthly rain of 330 cells of Iberia, each with the weather of its own.
+    """Load monthly rain of 330 cells of Iberia, each with its own weather.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def load_cru_iberia(
     data_home : path, default=None
         The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
     download_if_missing : bool, default=True
-        As for every loader; of this set there is nothing to download.
+        Every loader has it; this set cannot be downloaded.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def load_french_basins(
     data_home: Any = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load the streamflow of 19 French catchments, each with the weather of its own.
+    """Load the streamflow of 19 French catchments, each with its own weather.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def load_french_basins(
     data_home : path, default=None
         The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
     download_if_missing : bool, default=True
-        As for every loader; of this set there is nothing to download.
+        Every loader has it; this set cannot be downloaded.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def load_traffic(
     data_home : path, default=None
         The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
     download_if_missing : bool, default=True
-        As for every loader; of this set there is nothing to download.
+        Every loader has it; this set cannot be downloaded.
 
     Returns
     -------
@@ -334,7 +334,7 @@ def load_po_basins(
     data_home: Any = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load ten sub-basins of the Po, weekly: targets of which some have inputs others lack.
+    """Load ten sub-basins of the Po, weekly: some targets have inputs that others lack.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def load_po_basins(
     data_home : path, default=None
         The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
     download_if_missing : bool, default=True
-        As for every loader; of this set there is nothing to download.
+        Every loader has it; this set cannot be downloaded.
 
     Returns
     -------
@@ -397,8 +397,8 @@ def load_po_vhi(
 ) -> Any:
     """Load the health of the vegetation of ten sub-basins of the Po, every eight days.
 
-    The authors' own drought task, with their split and printed scores. It warns of what figures on
-    it should be read with.
+    The authors' own drought task, with their split and printed scores. It warns about what to
+    keep in mind when reading its figures.
 
     Parameters
     ----------
@@ -414,7 +414,7 @@ def load_po_vhi(
     data_home : path, default=None
         The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
     download_if_missing : bool, default=True
-        As for every loader; of this set there is nothing to download.
+        Every loader has it; this set cannot be downloaded.
 
     Returns
     -------
@@ -565,7 +565,7 @@ def load_parkinson(
     data_home: Any = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load symptoms of 42 patients: tasks with recordings of their own.
+    """Load symptoms of 42 patients: tasks with their own recordings.
 
     Parameters
     ----------
@@ -601,7 +601,7 @@ def load_computer(
     data_home: Any = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load ratings of computers by 190 people: tasks with ratings of their own.
+    """Load ratings of computers by 190 people: tasks with their own ratings.
 
     Parameters
     ----------
@@ -711,7 +711,7 @@ def load_tecator(
     data_home : path, default=None
         The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
     download_if_missing : bool, default=True
-        As for every loader; of this set there is nothing to download.
+        Every loader has it; this set cannot be downloaded.
 
     Returns
     -------
@@ -755,7 +755,7 @@ def load_mulan(
     data_home: Any = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load one of 14 benchmarks of which all targets share their inputs.
+    """Load one of 14 benchmarks in which all targets share their inputs.
 
     Parameters
     ----------

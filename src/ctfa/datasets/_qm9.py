@@ -102,7 +102,7 @@ def load_qm9(
 
     The table is read from the folder of data. Where it is not there, it is computed from the
     package qm9pack by RDKit (``pip install 'ctfa[qm9]'``), in less than a minute, and kept in that
-    folder if one can write to it; ``logging.getLogger("ctfa")`` hears how far it is.
+    folder if one can write to it; ``logging.getLogger("ctfa")`` gets its progress.
 
     Parameters
     ----------

@@ -103,14 +103,14 @@ def make_task_groups(
 
     Inputs are independent and standard normal. A group's coefficients point into a random
     direction and explain a variance of one; a member's differ from them by ``within``. Each task
-    has a level of its own.
+    has its own level.
 
     Parameters
     ----------
     n_samples : int, default=100
         Rows; with ``rows="own"`` those of a task on average.
     n_features, n_tasks, n_groups : int
-        Sizes. Groups have as many tasks as each other, or one more.
+        Sizes. Groups have equal numbers of tasks, up to one.
     noise : float, default=1.0
         Standard deviation of what the inputs do not explain.
     within : float, default=0.0

@@ -31,15 +31,49 @@ ROUNDING = 1e-9
 
 
 class Collapsed(NamedTuple):
-    """``X @ coef.T + intercept``: every target from the columns of ``X``, in their own units."""
+    """``X @ coef.T + intercept``: every target from the columns of ``X``, in their own units.
 
-    coef: FloatArray  # (L, D)
-    intercept: FloatArray  # (L,)
+    ``collapse`` returns it.
+
+    Attributes
+    ----------
+    coef : array of shape (n_targets, n_features)
+        The weight of each column of ``X`` in each target.
+    intercept : array of shape (n_targets,)
+        What each target has where all columns are zero.
+    feature_names : tuple of str
+        Names of the columns of ``X``.
+    target_names : tuple of str
+        Names of the targets.
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.persistence import collapse
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> table = collapse(CTFARegressor().fit(X, Y))
+    >>> table.predict(X[:2]).shape
+    (2, 6)
+    """
+
+    coef: FloatArray
+    intercept: FloatArray
     feature_names: tuple[str, ...]
     target_names: tuple[str, ...]
 
     def predict(self, X: Any) -> FloatArray:
-        """Every target, ``(n, L)``."""
+        """Predict every target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Without missing values.
+
+        Returns
+        -------
+        array of shape (n_samples, n_targets)
+        """
         return np.asarray(np.asarray(X, dtype=float) @ self.coef.T + self.intercept)
 
 

@@ -476,7 +476,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [*self._group_lines(), *self._merge_lines(), self._refusal_line()]
         if self.terms.wish:
-            lines.append(f"  Wished: {self.terms.wish}.")
+            lines.append(f"  Requested: {self.terms.wish}.")
         if self.windows:
             lines.append(f"  Its model: {'; '.join(self.windows)}.")
         return "\n".join(map(visible, lines))

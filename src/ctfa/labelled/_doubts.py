@@ -1,6 +1,6 @@
-"""What looks wrong in numbers that can be fitted, in words: for the doctor and for whoever fits.
+"""What looks wrong in numbers that can be fitted, in words: for ``ctfa doctor`` and for ``fit``.
 
-Nothing is changed by looking: a number that stands for a missing value is said, and stays.
+Nothing is changed: a number that stands for a missing value is reported and stays.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def copied_targets(
         yield Doubt(
             f"{name} of {several(len(copies), what)} is an exact copy of that of another (the "
             f"first: {names()[other]}, of {names()[one]})",
-            "copies are merged for nothing and count twice in every mean; leave them out",
+            "merging copies gains nothing, and they count twice in every mean; leave them out",
         )
 
 
@@ -121,7 +121,7 @@ def same_variables(
     """Features that are nearly the same, or the target itself, in the tasks that are looked at.
 
     A variable has one column per task, or one for all. Where features are ``merged``, those that
-    are nearly the same are no problem, and only copies are named. ``where`` says which rows, if not
+    are nearly the same do not matter, and only copies are named. ``where`` says which rows, if not
     all, were seen.
     """
     names = [target, *(name for name in variables if name != target)]

@@ -34,7 +34,24 @@ _ANOTHER = "is not a {} file, or only part of one"
 
 
 class FileError(ValueError):
-    """A file that cannot be read or written; one sentence says why, and what to do."""
+    """A file that cannot be read or written; one sentence says why, and what to do.
+
+    ``read`` and ``write`` raise it. It is a ``ValueError``.
+
+    Parameters
+    ----------
+    *args
+        The sentence.
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> try:
+    ...     ctfa.labelled.read("nowhere.nc")
+    ... except ctfa.labelled.FileError as error:
+    ...     print(error)
+    nowhere.nc does not exist here.
+    """
 
 
 def read(path: str | os.PathLike[str], *, layer: str | None = None, lazy: bool = False) -> Any:
@@ -49,7 +66,7 @@ def read(path: str | os.PathLike[str], *, layer: str | None = None, lazy: bool =
     layer : str, optional
         Which layer of a GeoPackage, or which group of a NetCDF or Zarr file.
     lazy : bool, default False
-        Whether arrays are dask's, in pieces. Without, they are read when they are used, and whole.
+        Whether to give Dask arrays, in pieces. If False, an array is read whole when it is used.
 
     Returns
     -------
@@ -90,10 +107,23 @@ def write(obj: Any, path: str | os.PathLike[str]) -> None:
     path : str or path
         What is there already is replaced once all is written.
 
+    Returns
+    -------
+    None
+
     Raises
     ------
     FileError
         One sentence: what this format cannot hold, or why the place cannot be written to.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, pandas as pd
+    >>> table = pd.DataFrame({"basin": ["Po", "Ebro"], "flow": [1540.0, 426.0]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(table, pathlib.Path(folder, "flow.csv"))
+    ...     print(pathlib.Path(folder, "flow.csv").read_text().splitlines())
+    ['basin,flow', 'Po,1540.0', 'Ebro,426.0']
     """
     path = Path(path)
     kind = _kind(path)
@@ -433,7 +463,7 @@ def _mark_of(attrs: Any) -> dict[str, Any]:
     try:
         mark = json.loads(attrs.get(_MARK, "{}"))
     except (TypeError, ValueError):
-        return {}  # someone else's attribute
+        return {}  # another program's attribute
     if not isinstance(mark, dict):
         return {}
     attrs.pop(_MARK, None)
@@ -828,7 +858,7 @@ def write_map(table: Any, path: Path, driver: str) -> None:
 
 @contextmanager
 def _dated(pyogrio: Any) -> Iterator[None]:
-    """Let GDAL write down one time for all maps, unless somebody has told it which."""
+    """Let GDAL write one fixed time into all maps, unless its option is already set."""
     option = "OGR_CURRENT_DATE"
     if pyogrio.get_gdal_config_option(option) is not None:
         yield

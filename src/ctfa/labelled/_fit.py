@@ -58,12 +58,12 @@ from ctfa.report._complete import HELD_OUT
 
 #: What a fit is of the work, to a bar, where it is judged on held-out rows after it.
 FITTING = 0.5
-#: What a row of a table is called in which every task has rows of its own, and values of options
-#: that ask for nothing there.
+#: Name of a row in a table in which every task has its own rows, and values of options that ask
+#: for nothing there.
 ROW, USUAL = "row", (False, "auto", "ols")
 #: What judges merges for ``solver="ridge"``; penalties where features have about unit variance.
 RIDGE = RidgeCV(np.logspace(-3, 5, 25))
-#: What to do in place of options that people expect.
+#: What to use instead of options that people expect.
 INSTEAD = dict.fromkeys(("n_groups", "n_clusters", "k"), "a number of regions is n_regions")
 
 
@@ -108,88 +108,91 @@ def fit(
     data : xarray Dataset or DataArray, pandas, polars or geopandas table
         A table is long (a row for every sample and task), wide (``target`` names several columns,
         which share the features), has columns in pairs (variable, task), or, without ``sample``,
-        holds rows of each task's own. Arrays of Dask stay in chunks where nothing is missing:
-        they are read once, a few chunks at a time.
+        has one row per observation of a task with its own rows. Dask arrays without missing values
+        stay in chunks: they are read once, a few chunks at a time.
     target : str, DataArray or list of columns
         What is predicted.
     features : str, list or DataArray(s), default=None
-        What it is predicted from; on the dimensions of the target (each task has its own) or along
+        What it is predicted from: on the dimensions of the target (each task has its own) or along
         ``sample`` alone (all tasks share it). None takes every other variable along ``sample``.
     sample : str, default=None
         Dimension or column of the rows, such as time; sorted, without duplicates. None takes one
-        that is called so. Blocks of consecutive samples are held out.
+        with such a name. Blocks of consecutive samples are held out.
     task : str or pair of str, default=None
         Dimension or column of the tasks; two for the cells of a grid. None takes what is left.
     select : dict, default=None
         Part of the data, by labels: ``{"level": 850, "time": slice("2000", "2010")}``. One label
-        takes its dimension away; a list or a slice, both ends in it, keeps some. Numbers are found
-        but for rounding. ``predict`` selects the same, but for rows and tasks.
+        drops its dimension; a list, or a slice that includes both ends, keeps a part. Numbers are
+        matched up to rounding. ``predict`` selects the same, except rows and tasks.
     neighbours : default=None
-        Who may be merged with whom; regions stay connected. ``"rook"`` or ``"queen"`` on a grid;
+        Which tasks may be merged; regions stay connected. ``"rook"`` or ``"queen"`` on a grid;
         ``"border"`` for outlines, or a GeoDataFrame of them; ``"nearest:6"`` for positions; a
         libpysal graph; pairs of labels; a matrix.
     places : GeoDataFrame or GeoSeries, default=None
-        Outlines for maps, where ``neighbours`` does not bring them.
+        Outlines for maps, if ``neighbours`` does not have them.
     anomalies : {"month", "season", "hour", "dayofyear"}, default=None
-        Take the mean of each off every series; of the day of the year a smooth cycle.
+        Subtract the mean of each from every series; for "dayofyear" a smooth yearly cycle.
     detrend : bool, default=False
-        Take a linear trend off every series.
+        Subtract a linear trend from every series.
     standardise : bool, default=True
-        Put the target of every task in units of its own spread, and features of its own too;
-        features that all tasks share are averaged in the units they have. Like anomalies and
-        trends, learned on training rows alone, in every fold too, and put back in predictions.
+        Divide the target of every task, and its own features, by their spread; features that all
+        tasks share are averaged in their own units. Like anomalies and trends this is learned on
+        training rows alone, also in every fold, and put back in predictions.
     weights : "area" or one number per task, default=None
         How much each task counts in the mean of its region and in the total error.
     masked : {"auto", "leave", "error"}, default="auto"
-        Tasks without a single value: left out, missing in all results; or an error. "auto" leaves
-        them out on a grid (the ocean) and refuses them elsewhere.
+        Tasks without a single value: "leave" leaves them out, missing in all results; "error"
+        refuses them. "auto" leaves them out on a grid (the ocean) and refuses them elsewhere.
     regressor : estimator, default=None
-        Any scikit-learn regressor, cloned for each region; None is ridge regression of features
-        that all tasks share (see ``CTFARegressor``), least squares of others.
+        Any scikit-learn regressor, cloned for each region. None is ridge regression for features
+        that all tasks share (see ``CTFARegressor``), and least squares for others.
     aggregate : {"auto", "mean", "pool"}, default="auto"
-        Features of each task's own: averaged over a region, or kept, with shared coefficients;
-        "auto" compares both on held-out blocks, at the cost of both.
+        What to do with features that each task has for itself: "mean" averages them over a region,
+        "pool" keeps them and shares the coefficients; "auto" compares both on held-out blocks, at
+        the cost of both.
     head : {"levels", "mean"}, default=None
-        Whether a region's model serves its members alone ("mean"), or each moves towards its own
-        ("levels"). None is "levels".
+        Whether a region's model alone predicts its members ("mean"), or is shifted towards each
+        member's own model ("levels"). None is "levels".
     max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; 1 breaks even. "auto" is chosen on held-out blocks.
     n_regions : int, default=None
-        Merge to exactly so many regions: with neighbours at least one for each part of the map that
-        no neighbours connect.
+        Merge to exactly this number of regions. With neighbours there is at least one region for
+        each unconnected part of the map.
     tolerance : float, default=None
-        The fewest regions whose held-out error is at most by this share above the best: 0.01 is one
-        per cent. None: within one standard error where features are shared.
+        Take the fewest regions whose held-out error is at most this share above the best: 0.01 is
+        one per cent. None: within one standard error if features are shared.
     min_size : int, default=1
-        Regions of fewer tasks are merged on, smallest loss first.
+        Regions of fewer tasks are merged further, smallest loss first.
     together, apart : list of pairs of labels, default=None
         Tasks that must be, or must never be, in one region; a cell of a grid is a pair (lat, lon).
-        ``fit.price`` says what all these wishes cost on held-out rows.
+        ``fit.price`` says what these constraints cost on held-out rows.
     solver : {"ols", "ridge"} or None, default=None
-        How merges are judged. None: by the regressor that serves; one that is not linear is fitted
-        again without each block, and without each pair of them. "ols" by least squares, the cheap
-        judge of a costly regressor; "ridge" for fewer samples than features.
+        How merges are judged. None: by the regressor that predicts; one that is not linear is
+        fitted again without each block, and without each pair of blocks. "ols": by least squares,
+        the cheap judge for an expensive regressor. "ridge": for fewer samples than features.
     merge_features : bool or FeatureAggregator, default=None
-        Whether Phase II merges features of a region. None: features that all tasks share, where
-        held-out rows prefer it, and lags.
+        Whether Phase II merges features of a region. None merges lags, and features that all tasks
+        share if held-out rows prefer it.
     cv : int or splitter, default=10
         Blocks on which ``max_loss``, ``aggregate`` and the shrinkage are chosen.
     held_out : "auto", int, splitter or None, default="auto"
         Rows on which the result is judged against single-task models: five blocks, each held out
-        once; the last fifth for more than 2,000 tasks. None skips it.
+        once; the last fifth for more than 2,000 tasks. None skips this.
     lags : iterable of int, or dict, default=None
-        Steps of time back at which features are taken too, such as ``{"rain": range(0, 25)}``; of
-        all features where none is named. Lags of a feature form a chain: Phase II joins neighbours
+        Earlier time steps from which features are taken too, such as ``{"rain": range(0, 25)}``;
+        without names, for all features. Lags of a feature form a chain: Phase II joins neighbours
         to windows, ``mean(rain, 3-8 weeks before)``, within each region (``merge_features=False``
         keeps every lag). A lag is a distance in time, whatever rows are missing; rows whose past is
         not in the data are left out. ``predict`` reads the past from the data it is given.
     own_past : int or iterable of int, default=None
-        Steps back at which the target of each task is a feature of it. Rows of ``own_past`` beside
-        a held-out block are left out of its training rows.
+        Earlier time steps from which the target of each task is used as a feature. As many rows
+        beside a held-out block are left out of its training rows.
     title : str, default=None
-        Of the report page.
+        Title of the report page.
     n_jobs : int or None, default=None
-        Groups and folds worked on at the same time.
+        Number of groups and folds to work on at the same time.
+    **unknown
+        None: an argument that does not exist is refused, with the name that was probably meant.
 
     Returns
     -------
@@ -330,7 +333,7 @@ def _result(
 def _merging(features: Any, *, shared: bool = False) -> Any:
     """How features are merged, from what is asked for: yes, no, or by which aggregator.
 
-    Where nothing is asked for, and all tasks share them, held-out rows decide.
+    If nothing is asked for, and all tasks share them, held-out rows decide.
     """
     if features is None and shared:
         return None
@@ -340,7 +343,7 @@ def _merging(features: Any, *, shared: bool = False) -> Any:
 def _doubts(arrays: Arrays, merged: bool, anomalies: Any, detrend: Any) -> Iterator[str]:
     """Copies among features, and seasons and trends of the target that were left in, in words.
 
-    Of what is in chunks the first rows are looked at, in which a season may pass for a trend.
+    Of data in chunks only the first rows are looked at, where a season may look like a trend.
     """
     target, some = arrays.plan.target, told_of(arrays.some, arrays.plan)
     where = doubts.in_first(len(some[target]), len(arrays.samples))
@@ -426,7 +429,7 @@ def _fit_rows(
     title: str | None,
     select: Any,
 ) -> LabelledFit:
-    """Group tasks that have rows of their own: pupils of schools, patients of clinics."""
+    """Group tasks with their own rows: pupils of schools, patients of clinics."""
     X, y, of, whole = read_rows(data, target, features, task, select)
     names = list(X.columns)
     notes = []

@@ -2,8 +2,8 @@
 
 Tables are those of pandas, polars and geopandas. Long: one row for every sample and task. Wide: one
 row per sample, a column for each target, features that all share. Pairs: one row per sample,
-columns named by (variable, task). Rows: one row for every observation of a task that has rows of
-its own.
+columns named by (variable, task). Rows: one row for every observation of a task with its own
+rows.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ctfa.labelled._reading import Gathered, Plan, by_conventions, gather, witho
 from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 
-#: More places in a grid than this for each that is there: they are not a grid.
+#: With more cells than this for each place, places are not taken for a grid.
 SPARSE = 20
-#: What tasks and rows of a wide table are called that does not say.
+#: Names of the tasks and rows of a wide table that does not name them.
 TASK, SAMPLE = "target", "row"
 
 
@@ -96,7 +96,7 @@ def read_table(
 def read_rows(
     data: Any, target: str, features: Any, task: str, select: Any = None
 ) -> tuple[Any, FloatArray, AnyArray, BoolArray]:
-    """Features, target and task of each row, of a table in which every task has rows of its own.
+    """Features, target and task of each row, of a table in which every task has its own rows.
 
     And which rows are complete.
     """

@@ -1,4 +1,4 @@
-"""Where tasks lie, as outlines or points, and who may merge with whom."""
+"""Where tasks lie, as outlines or points, and which of them may merge."""
 
 from __future__ import annotations
 
@@ -425,7 +425,7 @@ def _cell(tasks: Tasks, positions: FloatArray) -> tuple[float, float] | None:
     return sides[0], sides[1]
 
 
-# -- Who may merge with whom, from whatever people have that says so
+# -- Which tasks may merge, from whatever form people have it in
 
 
 #: Columns by which tables of edges name the two ends.
@@ -521,7 +521,7 @@ def read_neighbours(
 
 
 def islands(graph: sparse.csr_array) -> IntArray:
-    """Positions of tasks that have no neighbour, and so stay alone."""
+    """Positions of tasks without a neighbour, which stay alone."""
     return np.flatnonzero(np.diff(sparse.csr_array(graph).indptr) == 0)
 
 
@@ -586,8 +586,8 @@ def _by_array(given: Any, tasks: Tasks) -> sparse.csr_array:
     units = str(getattr(given, "attrs", {}).get("units", ""))
     if str(spelled(units)):
         raise ValueError(
-            f"the matrix of neighbours is in {units!r}, but it should say who lies beside whom: "
-            "give 1 for neighbours and 0 for others, such as matrix < limit."
+            f"the matrix of neighbours is in {units!r}, but it should say which "
+            "tasks are neighbours: give 1 for neighbours and 0 for others, such as matrix < limit."
         )
     if sparse.issparse(given):
         return _by_matrix(given, tasks)

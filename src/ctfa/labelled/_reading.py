@@ -1,6 +1,6 @@
 """Find the target and the features in xarray's objects, and make the tables that estimators take.
 
-What cannot be meant is refused. Data in chunks stay there. A chunk of a table holds whole rows.
+What cannot be meant is refused. Data in chunks stay in chunks. A chunk of a table holds whole rows.
 Those of the data may be cut through rows (places apart) and be of any height: they are joined and
 cut to pieces that fit in memory several times over.
 """
@@ -86,7 +86,7 @@ class Plan:
         """Slots that are spoken of, and by which name: one of all lags of a feature."""
         first: dict[str, int] = {}
         for number, slot in enumerate(self.slots):
-            if slot.source != self.target:  # of whose gaps is told already
+            if slot.source != self.target:  # whose gaps are reported already
                 first.setdefault(slot.read, number)
         return [(number, name) for name, number in first.items()]
 
@@ -699,7 +699,7 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
         began = None if closely else Facts.of(*first, plan)
         if began is not None and began.is_plain:
             # A task that is there throughout the first rows and changes in them is not one
-            # without data. Gaps that come later are found by whoever sums the rows up.
+            # without data. Gaps that come later are found when the rows are summed up.
             n_rows = int(Y.shape[0])
             presumed = replace(began, n_rows=n_rows, complete=np.ones(n_rows, dtype=bool))
     facts = Facts.of(Y, slots, plan) if presumed is None else presumed

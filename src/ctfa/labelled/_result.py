@@ -69,11 +69,41 @@ class LabelledFit:
     estimator : CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor
         The fitted model.
     tasks, plan, form
-        The tasks with their coordinates; where in the data the arrays were; how the data came.
+        The tasks with their coordinates; where the arrays were found in the data; and in which form
+        the data came. For internal use.
+    confounds : Seasons or None
+        The seasons and trends that were taken off; None without ``anomalies`` and ``detrend``.
     held_out : HeldOut or None
-        Errors on rows left out, by method.
+        Errors on held-out rows, by method; None with ``held_out=None``.
+    history : MergeHistory or None
+        Every merge up to an infinite limit; None where it was not worked out.
+    coefficients : Coefficients or None
+        Coefficients of each region's model; None where the models are not linear. ``coef`` and
+        ``coef_error`` are the same with labels.
+    series : GroupSeries or None
+        The mean target of each region at every sample; None where it was not worked out.
+    geometry : Geometry or None
+        Outlines of the tasks, where they were given.
+    weights : array of shape (n_tasks,) or None
+        How much each task counts in the mean of its region; None counts all equally.
     notes : tuple of str
         What was done to the data: masked tasks, gaps, rows left out, seasons and trends taken off.
+    title : str
+        Title of the report page.
+    span : tuple of (str, str, int)
+        The first and the last sample, and how many there are.
+    worth : Coefficients or None
+        What each feature is worth to each region, where the models are not linear.
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> basins = ctfa.datasets.make_basins(20, 96, 3, n_regions=2, random_state=0).to_xarray()
+    >>> fit = ctfa.labelled.fit(basins, target="flow", sample="time", task="basin")
+    >>> fit.n_regions
+    2
+    >>> fit.coef.dims
+    ('region', 'feature')
     """
 
     estimator: Any
@@ -121,26 +151,26 @@ class LabelledFit:
 
     @property
     def coef_error(self) -> Any:
-        """Their standard errors; NaN where there are none, and notes say why.
+        """Standard errors of ``coef``; NaN where there are none, and ``notes`` say why.
 
-        Given the regions, and as if rows did not depend on each other: those of series that
-        remember are larger (three to four times for daily values with a correlation of 0.95).
+        They take the regions as given and rows as independent: for autocorrelated series the true
+        ones are larger (three to four times for daily values with a correlation of 0.95).
         """
         return self._coefficients("coef_error")
 
     def importance(self, data: Any, *, n_repeats: int = 5, random_state: Any = None) -> Any:
         """Tell what each feature is worth to each region, on rows of data with the target.
 
-        The R2 that a region's tasks lose on average where the feature's rows are shuffled, whatever
-        the regressor; means of features are shuffled, and named, as one. Data of fit say what the
-        model rests on, other years what a feature is good for.
+        The R2 that a region's tasks lose on average when the feature is shuffled, for any
+        regressor; a mean of features is shuffled, and named, as one. On the data of fit it says
+        what the model relies on, on other years what a feature is good for.
 
         Parameters
         ----------
         data : as in fit
             With the target and the features under their names.
         n_repeats, random_state
-            Times that each feature is shuffled, and the seed.
+            How often each feature is shuffled, and the seed.
 
         Returns
         -------
@@ -187,21 +217,21 @@ class LabelledFit:
 
     @property
     def errors(self) -> Any:
-        """Held-out errors of each task by method, its skill, and the gain over a model of its own.
+        """Held-out errors of each task by method, its skill, and the gain over its own model.
 
-        Mean squares in units of each task's variance (with seasons or a trend taken off, of what
-        these leave). Three predict without features on the same rows: ``climatology_error`` is of
-        the mean of the training rows, of each calendar month where there are dates of two years or
-        more (where steps are finer, of a smooth yearly cycle; with ``anomalies`` and ``detrend``,
-        of what these take off); ``persistence_error`` of the task's value one step before;
-        ``anomaly_persistence_error`` of climatology plus its anomaly one step before. A value one
-        step before is one that a forecaster knows, whether or not its row is held out; where it is
-        missing climatology stands for it. ``skill``, ``skill_over_persistence`` and
+        A Dataset on the dimensions of the tasks; for tables a frame by task. Errors are mean
+        squares in units of each task's variance (of what is left where seasons or a trend are taken
+        off). Three methods predict the same rows without features. ``climatology_error`` is that of
+        the mean of the training rows; with dates of two years or more, of each calendar month (for
+        finer steps, a smooth yearly cycle; with ``anomalies`` and ``detrend``, what these take
+        off). ``persistence_error`` is that of the task's value one step before,
+        ``anomaly_persistence_error`` that of climatology plus the anomaly one step before. The
+        value one step before is used whether or not its row is held out; where it is missing,
+        climatology is used instead. ``skill``, ``skill_over_persistence`` and
         ``skill_over_anomaly_persistence`` are the shares of these errors that the model saves;
         ``attrs`` say what they are, or why there is no persistence. ``coverage_90`` is the share of
-        the same rows that 90 % intervals held (``predict_interval``), of models that had not seen
-        them; ``skill("season")`` tells it by season. A Dataset on the dimensions of
-        the tasks; for tables a frame by task.
+        the same rows that 90 % intervals held (``predict_interval``), each from a model that did
+        not see the row; ``skill("season")`` gives it by season.
         """
         held_out = self.need_held_out()
         own = {"gain": held_out.gain, "trust": self.estimator.trust_}
@@ -221,15 +251,14 @@ class LabelledFit:
         ----------
         by : str or sequence of str, default="region"
             Any of ``"season"`` (December to February, ... of rows of months or finer steps, else
-            quarters), ``"block"`` (the rows held out together, called by their first and last) and
-            ``"region"`` or ``"task"``. An empty one gives the figures of the summary.
+            quarters), ``"block"`` (the rows held out together, named by their first and last) and
+            ``"region"`` or ``"task"``. An empty list gives the figures of the summary.
 
         Returns
         -------
         Dataset or DataFrame
-            The variables of ``errors`` (see there) along what was asked for, means over the tasks
-            by their weights, each in units of its own variance. A Dataset where fit was given
-            arrays, else a frame.
+            The variables of ``errors`` (see there) for each part, as weighted means over the tasks,
+            each in units of its own variance. A Dataset if fit was given arrays, else a frame.
 
         Examples
         --------
@@ -290,14 +319,27 @@ class LabelledFit:
         return found if covered is None else found | {"coverage_90": covered}
 
     def each_division(self) -> Iterator[tuple[str, list[str], dict[str, FloatArray]]]:
-        """Errors and skill in all, by season, by block and by region, as far as they are known."""
+        """Give errors and skill in all, by season, by block and by region, as far as known.
+
+        Returns
+        -------
+        iterator of (str, list of str, dict of str to array)
+            By what the errors are divided; the names of the parts; and by the name of each variable
+            of ``errors`` one number per part.
+        """
         for by, names in {"all": ["all"], **self._parts}.items():
             if by != "task":
                 columns = self._skills([by] if by != "all" else [])
                 yield by, list(map(str, names)), {n: np.atleast_1d(v) for n, v in columns.items()}
 
     def error_attrs(self) -> dict[str, str]:
-        """What errors are in units of, and what they are compared with, in words."""
+        """Say what errors are in units of, and what they are compared with.
+
+        Returns
+        -------
+        dict of str to str
+            The ``attrs`` of ``errors`` and ``skill``.
+        """
         held_out = self.need_held_out()
         attrs = {"units": self.variance, "held_out": held_out.how, **held_out.zero_words}
         if held_out.persistence is None and held_out.climatology is not None:
@@ -308,9 +350,9 @@ class LabelledFit:
     def windows(self) -> Any:
         """Windows of time in each region's model, one row each, as a pandas DataFrame.
 
-        From ``first`` to ``last`` of ``unit`` before the row; ``coef`` is of the mean over the
-        window, what its lags have together in ``coef``, NaN where models are not linear. Empty
-        where nothing was asked of the past (``lags``, ``own_past``).
+        A window goes from ``first`` to ``last``, counted in ``unit`` before the row. ``coef`` is
+        the coefficient of the mean over the window, the sum over its lags; NaN where models are not
+        linear. Empty without ``lags`` and ``own_past``.
         """
         found, fitted = self.coefficients, FittedGroups.of(self.estimator)
         rows = []
@@ -340,22 +382,37 @@ class LabelledFit:
             labels of fit and in its order. A model of features that all tasks share predicts every
             task. Where a region is predicted from mean features, all its members are needed. A
             task that was masked in fit stays missing. Features in other units are converted to
-            those of fit, with a warning, or refused. With ``anomalies``, rows in months (seasons,
-            hours) that fit had none of, and rows in another step of time, are warned of.
+            those of fit, with a warning, or refused. With ``anomalies`` there is a warning about
+            rows in months (seasons, hours) that fit did not see, and about another step of time.
+
+        Returns
+        -------
+        DataArray, DataFrame or Series
+            The target on the dimensions it had in fit, in its own units; NaN where features are
+            missing. For tables the same kind of table as was given.
+
+        Examples
+        --------
+        >>> import ctfa
+        >>> basins = ctfa.datasets.make_basins(20, 96, 3, n_regions=2, random_state=0).to_xarray()
+        >>> past, later = basins.isel(time=slice(0, 84)), basins.isel(time=slice(84, None))
+        >>> fit = ctfa.labelled.fit(past, target="flow", sample="time", task="basin")
+        >>> dict(fit.predict(later).sizes)
+        {'time': 12, 'basin': 20}
         """
         return self._predicted(data)
 
     def predict_interval(self, data: Any, coverage: float = 0.9) -> Any:
         """Predict intervals that hold the target with a given probability; lazy where data are.
 
-        Calibrated on held-out blocks of rows (``predict_interval`` of the estimator says how). With
-        ``anomalies`` they are wide in seasons in which the model errs much.
+        They are calibrated on held-out blocks of rows (``predict_interval`` of the estimator says
+        how). With ``anomalies`` they are wide in seasons with large errors.
 
         Parameters
         ----------
         data : as in ``predict``
         coverage : float, default=0.9
-            Probability with which an interval is to hold, above 0 and below 1.
+            Probability with which an interval should hold the target, above 0 and below 1.
 
         Returns
         -------
@@ -412,6 +469,12 @@ class LabelledFit:
         ----------
         task : label
             A value of the task's coordinate; a pair of them for a grid; or the task's name.
+
+        Returns
+        -------
+        Explanation
+            Printed, it names the members of the region, the merges with their evidence, and what
+            the task was refused with.
         """
         position = self.tasks.position(task)
         if self.form.kind == "rows":
@@ -419,12 +482,18 @@ class LabelledFit:
         return self.estimator.why(FittedGroups.of(self.estimator).names[position])
 
     def to_regions(self, values: Any) -> Any:
-        """Mean over each region, weighted as in fit: the tasks' dimensions become one of regions.
+        """Average over each region, weighted as in fit: a dimension of regions replaces the tasks.
 
         Parameters
         ----------
         values : DataArray on the tasks' dimensions (and others), array (n_tasks, ...), or series by
             task. NaN is left out of the mean.
+
+        Returns
+        -------
+        DataArray or array
+            Of a DataArray one with the dimension ``region`` first; else an array of shape
+            (n_regions, ...). NaN for a region without values.
         """
         array, others = self.tasks_first(values)
         weight = np.ones(self.tasks.n_tasks) if self.weights is None else self.weights
@@ -448,7 +517,18 @@ class LabelledFit:
         return need("xarray").DataArray(mean, coords, (self.tasks.group, *others), **told)
 
     def to_tasks(self, values: Any) -> Any:
-        """Give every task the value of its region: the inverse of ``to_regions`` for its means."""
+        """Give every task the value of its region: the inverse of ``to_regions`` for its means.
+
+        Parameters
+        ----------
+        values : DataArray with the dimension ``region`` (and others), or array (n_regions, ...)
+
+        Returns
+        -------
+        DataArray or array
+            Of a DataArray one on the dimensions of the tasks, NaN for tasks without data; else an
+            array of shape (n_tasks, ...).
+        """
         if not hasattr(values, "dims"):
             return np.asarray(values)[self.estimator.labels_]
         region = self.tasks.group
@@ -464,9 +544,13 @@ class LabelledFit:
         return built.transpose(*self.plan.dims) if same else built
 
     def path(self) -> Any:
-        """Groups and held-out error for every limit that was tried, as a pandas DataFrame.
+        """Give the number of groups and the held-out error for every limit that was tried.
 
-        Without a limit chosen on held-out rows, the groups at every merge of the history.
+        Returns
+        -------
+        DataFrame
+            One row per limit. Where the limit was not chosen on held-out rows, one row per merge:
+            ``max_loss`` and ``n_groups``.
         """
         pandas = need("pandas")
         curve = self.estimator.cv_curve_
@@ -478,9 +562,12 @@ class LabelledFit:
         return pandas.DataFrame({"max_loss": worst, "n_groups": n_groups})
 
     def region_table(self) -> Any:
-        """One row per task: its label, place, region, gain, trust and held-out errors.
+        """Give a table of the tasks: label, place, region, gain, trust and held-out errors.
 
-        A GeoDataFrame where outlines are known, else a pandas DataFrame.
+        Returns
+        -------
+        DataFrame or GeoDataFrame
+            One row per task; a GeoDataFrame where outlines are known.
         """
         tasks = self.tasks
         columns = label_columns(tasks)
@@ -500,7 +587,13 @@ class LabelledFit:
         return need("geopandas").GeoDataFrame(frame, geometry=geometry.reset_index(drop=True))
 
     def region_outlines(self) -> Any:
-        """One row per region: its outline, number of tasks and coefficients; a GeoDataFrame."""
+        """Give the outline of each region with its number of tasks and its coefficients.
+
+        Returns
+        -------
+        GeoDataFrame
+            One row per region: ``region``, ``n_tasks``, and ``coef_...`` where models are linear.
+        """
         geometry = shapes(self.tasks, self.geometry)
         if geometry is None:
             raise ValueError(
@@ -519,7 +612,12 @@ class LabelledFit:
         return joined
 
     def report_material(self) -> Material:
-        """What the report page is made of."""
+        """Gather what the report page is made of.
+
+        Returns
+        -------
+        Material
+        """
         return Material(
             self.estimator,
             title=self.title,
@@ -540,19 +638,52 @@ class LabelledFit:
         )
 
     def places(self) -> Places | None:
-        """Where tasks lie, for maps: outlines, the cells of a grid, or positions."""
+        """Tell where the tasks lie, for maps: outlines, the cells of a grid, or positions.
+
+        Returns
+        -------
+        Places or None
+            None where it is not known.
+        """
         return places(self.tasks, self.geometry)
 
     def report(self, path: Any) -> Path:
-        """Write the report page; the same as ``ctfa.report.write(fit, path)``."""
+        """Write the report page; the same as ``ctfa.report.write(fit, path)``.
+
+        Parameters
+        ----------
+        path : str or path
+            The HTML file; one that is there is replaced.
+
+        Returns
+        -------
+        Path
+            Of the file.
+        """
         return write(self, path)
 
     def save(self, path: Any) -> None:
-        """Write to a file that ``ctfa.labelled.load`` reads."""
+        """Write to a file that ``ctfa.labelled.load`` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            Any name; ``.ctfa`` is customary. A file that is there is replaced.
+
+        Returns
+        -------
+        None
+        """
         save(self, path)
 
     def summary(self) -> str:
-        """What came out, in words."""
+        """Say what came out, as ``print(fit)`` does.
+
+        Returns
+        -------
+        str
+            Several lines: regions, held-out errors, who is helped and hurt, the limit, notes.
+        """
         return summarise(self)
 
     def __repr__(self) -> str:
@@ -617,7 +748,7 @@ class LabelledFit:
         inputs, rows = self._inputs(tables)
         if rows.any():
             columns = None if columns is None else columns[rows]
-            if chosen.size < n_tasks or interval:  # of others nothing may be known, nor is said
+            if chosen.size < n_tasks or interval:  # nothing is said of others
                 fitted = FittedGroups.of(self.estimator)
                 if interval:
                     coverage, end = interval
@@ -633,7 +764,20 @@ class LabelledFit:
         return whole.reshape(n_rows, *self.tasks.shape)
 
     def tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
-        """Numbers with tasks along the first axis, and the names of the other dimensions."""
+        """Put the tasks along the first axis of some values.
+
+        Parameters
+        ----------
+        values : DataArray on the tasks' dimensions (and others), array (n_tasks, ...), or series by
+            task.
+
+        Returns
+        -------
+        array of shape (n_tasks, ...)
+            The numbers.
+        tuple of str or None
+            The names of the other dimensions; None where values were not a DataArray.
+        """
         array, others = tasks_first(values, self.tasks, "values")
         if array.shape[:1] != (self.tasks.n_tasks,):
             raise ValueError(
@@ -661,17 +805,14 @@ class LabelledFit:
         attrs = {"long_name": "coefficient of each region's model", "units": found.units}
         if which == "coef_error":
             attrs["long_name"] = f"standard error of the {attrs['long_name']}"
-            given = (
-                "given the regions and rows that do not depend on each other: series that remember "
-                "have larger ones"
-            )
+            given = "given the regions and independent rows: autocorrelated series have larger ones"
             attrs["comment"] = "; ".join(filter(None, (given, found.no_error)))
         dims = (region, "feature")
         return need("xarray").DataArray(values, coords, dims, name=which, attrs=attrs)
 
     @property
     def price(self) -> Any:
-        """What ``n_regions`` to ``apart`` cost on held-out rows; None where nothing was wished."""
+        """What the options ``n_regions`` to ``apart`` cost on held-out rows; None without any."""
         return self.estimator.price_
 
     @property
@@ -680,7 +821,12 @@ class LabelledFit:
         return FittedGroups.of(self.estimator).variance(self.tasks.what)
 
     def need_held_out(self) -> HeldOut:
-        """Errors on rows left out; an error where none were."""
+        """Give the errors on held-out rows, or raise an error where no rows were held out.
+
+        Returns
+        -------
+        HeldOut
+        """
         if self.held_out is None:
             raise InputError(
                 "no rows were held out: fit with ", Option("held_out", 5), ", say, for errors."
@@ -691,9 +837,9 @@ class LabelledFit:
 # -- What a fit came to, in words
 
 
-#: Regions whose windows of time are told.
+#: Number of regions whose windows of time are shown.
 WINDOWS_SHOWN = 5
-#: Errors closer than this share are no difference worth words.
+#: Errors closer than this share count as even.
 EVEN = 0.005
 
 
@@ -719,14 +865,14 @@ def _lines(fit: Any) -> Iterator[str]:
     chosen, counted = "chosen on held-out rows", FittedGroups.of(model).aggregator.n_groups
     if model.cv_curve_ is None:
         asked = FittedGroups.of(model).aggregator.max_loss == "auto"
-        chosen = "not chosen, for there was nothing to choose it by" if asked else "as given"
+        chosen = "not chosen, because there was nothing to choose it by" if asked else "as given"
     limit = f"limit max_loss = {model.max_loss_:g}, {chosen}"
     if counted is not None:
-        limit = f"cut at {several(counted, fit.tasks.group)}, as wished"
+        limit = f"cut at {several(counted, fit.tasks.group)}, as requested"
     yield f"  {limit}; {_served(fit)}"
     wish = wish_words(FittedGroups.of(model).aggregator, CALLED)
     if wish:
-        yield f"  wished: {wish}"
+        yield f"  requested: {wish}"
     yield from _windows(fit)
     yield from (f"  note: {note}" for note in fit.notes)
 

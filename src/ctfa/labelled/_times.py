@@ -185,7 +185,7 @@ MONTHS = (
     "October", "November", "December",
 )  # fmt: skip
 SEASONS = ("December to February", "March to May", "June to August", "September to November")
-#: Shares of the variance from which a season and a trend are worth a word. In so few cycles as
+#: Shares of the variance from which a season and a trend are reported. In so few cycles as
 #: one over the share, series that only remember their last values would have one by chance.
 SEASONAL, TRENDING = 0.05, 0.5
 #: Share from which a feature is made of the calendar.
@@ -195,7 +195,7 @@ MOST_NAMED = 6
 #: Days by which earlier versions counted more than we do, at least, where dates had a zone or came
 #: from cftime: from the year 1, each calendar by itself, or from -4712.
 COUNTED_MORE = 500_000.0
-#: What rows are called that are counted and nothing else: they have no order of their own.
+#: Names of rows that are only counted: they do not have an order.
 NO_ORDER = ("row", "sample", "index")
 #: Rows that are looked at, and blocks of rows that are left out in turn.
 N_ROWS, N_BLOCKS = 4000, 40
@@ -207,8 +207,8 @@ N_FOLDS = 5
 class Seasons:
     """Which columns every series is first regressed on.
 
-    The columns are known from the rows' times alone; their coefficients are found by whoever fits,
-    on the rows it fits to.
+    The columns are known from the rows' times alone; their coefficients are learned by each fit,
+    on its own rows.
     """
 
     anomalies: str | None = None
@@ -424,7 +424,7 @@ class Untreated(NamedTuple):
     @property
     def _consequence(self) -> str:
         name = "trend" if self.option == "detrend" else "season"
-        return f"errors and gains speak of the {name} as long as it is in the data"
+        return f"errors and gains include the {name} as long as it is in the data"
 
 
 def _joined(words: list[str]) -> str:

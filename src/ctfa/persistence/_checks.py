@@ -24,7 +24,7 @@ from ctfa.persistence._values import require_apart
 KINDS = {"f": "fiu", "i": "iu", "u": "u", "b": "b"}
 #: Classes some of whose fields are None where the data have no such thing.
 MAY_LACK = ("LabelledFit",)
-#: More ways to fold rows, and more folds, than anybody has: their product is taken.
+#: More ways to fold rows, and more folds, than are ever used: their product is taken.
 MOST_FOLDINGS, MOST_FOLDS = 64, 2**31
 
 State = Mapping[str, Any]

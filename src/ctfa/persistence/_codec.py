@@ -34,7 +34,25 @@ SAVED_KINDS = (
 
 
 class PersistenceError(ValueError):
-    """A model that cannot be saved, or a file that cannot be loaded."""
+    """A model that cannot be saved, or a file that cannot be loaded.
+
+    ``save`` and ``load`` raise it, a ``ValueError``; its text says what, where and what to do.
+
+    Parameters
+    ----------
+    *args
+        The text.
+
+    Examples
+    --------
+    >>> import io
+    >>> from ctfa.persistence import PersistenceError, save
+    >>> try:
+    ...     save(io.StringIO(), "model.ctfa")
+    ... except PersistenceError as error:
+    ...     print(str(error).partition(":")[0])
+    save was given something of the class _io.StringIO
+    """
 
 
 def refused(value: Any, where: Place, why: str = "", part: str = "") -> PersistenceError:

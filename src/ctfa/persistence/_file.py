@@ -60,6 +60,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         Any name; ``.ctfa`` is customary. The file appears whole or not at all, and the same model
         gives the same bytes.
 
+    Returns
+    -------
+    None
+
     Raises
     ------
     PersistenceError
@@ -89,6 +93,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     Parameters
     ----------
     path : str or path
+        The file that ``save`` has written.
     max_bytes : int, default=None
         What the file may unpack to, text, arrays and values together: one that claims more is
         refused before it is unpacked. None is 256 MiB, or 64 times the size of the file where that
@@ -106,6 +111,17 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     PersistenceError
         Where the file is damaged, was not written by ``save``, or by a later version, or where it
         was changed so that the model could not predict.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from ctfa import FeatureAggregator
+    >>> from ctfa.persistence import load, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "model.ctfa")
+    ...     save(FeatureAggregator(max_loss=2.0), file)
+    ...     load(file).max_loss
+    2.0
     """
     if Path(path).is_dir():
         raise PersistenceError(f"{path} is a folder: give the file that save has written.")

@@ -1,6 +1,6 @@
 """Pictures of fitted models. Each draws on a given axis and returns it.
 
-Of the figure it changes nothing but the layout where that has none, since labels would be cut off;
+The layout of a figure is changed only if it has none, so that labels are not cut off;
 ``plot_comparison`` puts its legend below all axes, and a scale of colours adds a bar.
 """
 

@@ -22,7 +22,7 @@ INK, CHOSEN, FAINT = "#1b4965", "#c8553d", "#9aa5ad"
 COLOURS = (
     "#56b4e9", "#e69f00", "#f0e442", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#bbbbbb",
 )  # fmt: skip
-#: Of these, those that are seen as thin lines on white; grey is for who is alone.
+#: Of these, those that are seen as thin lines on white; grey is for targets that are alone.
 LINE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 #: Scales of one hue order, and of two about zero, that people who see few colours can read.
 SEQUENTIAL, DIVERGING, NOTHING = "cividis", "RdBu_r", "#c4c4c4"

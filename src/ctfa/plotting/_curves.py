@@ -53,6 +53,15 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.plotting import plot_cv_curve
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> plot_cv_curve(CTFARegressor().fit(X, Y)).get_ylabel()
+    'held-out error, share of variance'
     """
     model = draw.model_of(model)
     curve = check.require_curve(model)
@@ -288,10 +297,10 @@ def _draw_errors(ax: Any, place: FloatArray, curve: CutCurve, unit: str) -> None
 def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = None) -> Any:
     """Each method's figure with its interval about that of the reference, the best on top.
 
-    The bar is the 95 % interval of the paired difference to the reference, drawn from its mean: one
-    that crosses the line is not told from the reference by these splits. The small dots are the
-    splits. Of a fit the bar is the middle half of its tasks, which says how they differ and not how
-    sure the mean is.
+    The bar is the 95 % interval of the paired difference to the reference, drawn from its mean: if
+    it crosses the line, these splits do not show a difference. The small dots are the splits. For a
+    fit the bar is the middle half of its tasks, which says how they differ and not how certain the
+    mean is.
 
     Parameters
     ----------
@@ -299,14 +308,23 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
         Of ``ctfa_study.comparison.compare``; or what ``ctfa.labelled.fit`` returned, whose held-out
         errors are drawn beside those of single-task models, climatology and persistence.
     metric : str, default=None
-        One of ``ctfa_study.comparison.METRICS``; None is ``"nrmse"``. A fit has mean squared errors
-        in shares of each task's variance, and no other.
+        One of ``ctfa_study.comparison.METRICS``; None is ``"nrmse"``. A fit has only mean squared
+        errors in shares of each task's variance.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure, as high as the methods need.
 
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> from ctfa.plotting import plot_comparison
+    >>> basins = ctfa.datasets.make_basins(20, 96, 3, n_regions=2, random_state=0).to_xarray()
+    >>> fit = ctfa.labelled.fit(basins, target="flow", sample="time", task="basin")
+    >>> plot_comparison(fit).get_xlabel()
+    "held-out error, share of a basin's variance"
     """
     if draw.is_labelled(comparison):
         return _plot_held_out(comparison, metric, ax)
@@ -357,8 +375,8 @@ def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
     """Held-out errors of a fit and of models of one task each, the best on top."""
     if metric is not None:
         raise ValueError(
-            f"metric={metric!r} is of comparisons: a fit has mean squared errors on held-out rows "
-            "alone. Leave metric out."
+            f"metric={metric!r} is for comparisons: a fit has only mean squared errors on "
+            "held-out rows. Leave metric out."
         )
     held_out = fit.need_held_out()
     shown = (*held_out.errors, CLIMATOLOGY, held_out.hardest)

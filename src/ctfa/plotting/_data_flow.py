@@ -137,7 +137,7 @@ def collect(model: Any, n_rows: str) -> Flow:
     predictions = f"predictions\n{n_rows} \u00d7 {n_targets:,}"
     if fitted.own_rows:
         targets = f"y: {n_rows} rows\nof {n_targets:,} tasks"
-        predictions = f"{n_rows} predictions\nand an offset\na task"
+        predictions = f"{n_rows} predictions\nand an offset\nper task"
     elif fitted.own_inputs:
         inputs = f"X: {n_rows} \u00d7 {len(fitted.features)} for each of {n_targets:,}"
     if fitted.model.head == "levels":

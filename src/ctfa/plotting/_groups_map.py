@@ -33,8 +33,8 @@ def plot_groups_map(
 ) -> Any:
     """Draw places in the colour of their group, or of a number, with the borders of groups.
 
-    There are fewer colours than groups: a colour comes again, and not in groups that touch unless
-    so many touch each other that eight colours do not suffice.
+    There are fewer colours than groups: colours repeat, but not in groups that touch, unless so
+    many touch each other that eight colours do not suffice.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ def plot_groups_map(
         None asks what ``ctfa.labelled.fit`` returned.
     values : array of shape (n_targets,), series or DataArray, default=None
         Colour by these numbers (a gain, a coefficient, trust) instead of by group, with a bar:
-        about zero where signs differ. NaN is grey. Of what ``ctfa.labelled.fit`` returned, a series
+        about zero if signs differ. NaN is grey. For what ``ctfa.labelled.fit`` returned, a series
         by task or a DataArray on the tasks' dimensions, such as ``fit.errors.gain``.
     label : str, default=""
         What the numbers are, written at the bar.
     connectivity : sparse matrix, array or pairs, default=None
-        Who touches whom. None: outlines that share a side, geometries that meet; positions that
+        Which targets touch. None: outlines that share a side, geometries that meet; positions that
         share a side of their Delaunay triangulation.
     geographic : bool or None, default=None
         Whether places are longitude and latitude: degrees are then as wide as they are in the

@@ -1,4 +1,4 @@
-"""The merges of a model: who joined whom, what each saved, what targets gain by their groups."""
+"""The merges of a model: which groups were joined, what each merge saved, what targets gain."""
 
 from __future__ import annotations
 
@@ -384,7 +384,7 @@ class Gains(NamedTuple):
 
 
 def plot_gains(model: Any, *, ax: Any = None) -> Any:
-    """Gain of each target over a model of its own, sorted, the worst on the left.
+    """Gain of each target over its own model, sorted, the worst on the left.
 
     Targets made worse are in the colour of warnings and counted in the title. Of a model these are
     gains with one standard error, on the folds that its groups were chosen on, each block judging

@@ -19,15 +19,15 @@ from ctfa.report._material import Coefficients, Given
 #: Why a coefficient has no standard error.
 OF_LEAST_SQUARES = ": they are of least squares, and the regressor is {}"
 DEPENDENT = ": features that never change or depend on others have none"
-NOTHING_KEPT = ": the data speak for no coefficient other than zero"
-SOFT = ": features part from the mean that they are in by what the data shrink"
+NOTHING_KEPT = ": the data support no coefficient other than zero"
+SOFT = ": features deviate from their mean by amounts that the data shrink"
 TOO_FEW = ": there are too few rows for as many features"
 IN_NO_SUMS = (
-    ": members share what disturbs a row, which the sums of data in chunks do not hold; load the "
+    ": members share disturbances of a row, which sums of data in chunks do not hold; load the "
     "data first"
 )
 #: What the worth of a feature is, and rows that are predicted for it at most.
-WORTH = "R2 lost on the rows of fit where the feature's rows are shuffled"
+WORTH = "R2 lost on the rows of fit when the feature is shuffled"
 MOST_PREDICTED = 300_000
 #: Times that each feature is shuffled for a page.
 SHUFFLES = 3
@@ -127,7 +127,7 @@ def worth_of(fitted: FittedGroups, given: Given) -> Coefficients | None:
 def per_feature(fitted: FittedGroups, values: Sequence[FloatArray]) -> FloatArray:
     """Numbers of the means of each group as those of raw features, ``(groups, features)``.
 
-    A mean of k features hands each a k-th; NaN where a group has no such feature.
+    A mean of k features hands each a k-th; NaN where a group does not have the feature.
     """
     found = np.full((len(values), len(fitted.features)), np.nan)
     for group, own in enumerate(values):

@@ -61,7 +61,7 @@ def collect(
     unknown = sorted(set(material) - allowed)
     if unknown:
         raise TypeError(
-            f"{unknown[0]!r} is nothing a report knows: give any of {', '.join(sorted(allowed))}."
+            f"{unknown[0]!r} is not a field of a report: give any of {', '.join(sorted(allowed))}."
         )
     fitted = FittedGroups.of(known.model)
     given = {"places": places, "title": title}

@@ -57,7 +57,32 @@ HELD_OUT = "held out"
 
 
 def complete(material: Material, data: Any) -> Material:
-    """Work out what the data tell beyond what is known already."""
+    """Work out from the data of fit what a material does not hold yet.
+
+    Parameters
+    ----------
+    material : Material
+        With a fitted model.
+    data : tuple or Given
+        ``(X, Y)``, or ``(X, y, tasks)`` for tasks with rows of their own.
+
+    Returns
+    -------
+    Material
+        With held-out errors (the model is fitted five times more), merges beyond the limit that was
+        used, the series of the groups, and coefficients with standard errors or the worth of
+        features. What the material held already is kept.
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.report import Material, complete
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> known = complete(Material(CTFARegressor().fit(X, Y)), (X, Y))
+    >>> known.coefficients.value.shape
+    (2, 20)
+    """
     fitted = FittedGroups.of(material.model)
     given = Given.of(data, own_rows=fitted.own_rows)
     coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))
@@ -114,7 +139,25 @@ def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
 
 
 class Judging(NamedTuple):
-    """Folds on which a result is judged, those its fits want inside them, and how that is said."""
+    """Folds on which a result is judged, those its fits want inside them, and how that is said.
+
+    For internal use: a fit of chunks or batches reads all folds in one pass.
+
+    Attributes
+    ----------
+    folds : Wanted
+        The held-out blocks.
+    inside : list of Wanted
+        The folds that fits want within each training part.
+    how : str
+        How rows are held out, in words.
+
+    Examples
+    --------
+    >>> from ctfa.report import Judging
+    >>> Judging.of("auto", [], n_targets=12).how
+    '5 blocks of consecutive rows, each held out once'
+    """
 
     folds: Wanted
     inside: list[Wanted]
@@ -122,7 +165,22 @@ class Judging(NamedTuple):
 
     @classmethod
     def of(cls, held_out: Any, wanted: list[Wanted], n_targets: int) -> Judging | None:
-        """Blocks of consecutive rows; None where others are asked for."""
+        """Hold out blocks of consecutive rows.
+
+        Parameters
+        ----------
+        held_out : "auto", int, splitter or None
+            As in ``ctfa.labelled.fit``.
+        wanted : list of Wanted
+            The folds that a fit wants.
+        n_targets : int
+            Number of targets: "auto" holds out the last fifth alone where they are many.
+
+        Returns
+        -------
+        Judging or None
+            None where other folds than blocks are asked for.
+        """
         number, is_last, how = _read_held_out(held_out, n_targets)
         if number is None or any(not isinstance(want.cv, int) for want in wanted):
             return None

@@ -1,4 +1,4 @@
-"""Where targets are drawn: outlines on a grid of whole numbers, and who lies across each side."""
+"""Where targets are drawn: outlines on a grid of whole numbers, and what lies across each side."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def percent(share: float) -> str:
 
 
 def verdict(held_out: HeldOut | None, labels: IntArray) -> dict[str, Any] | None:
-    """What held-out rows say, in numbers: errors by method, and who was helped and hurt."""
+    """What held-out rows say, in numbers: errors by method, and targets helped and hurt."""
     if held_out is None:
         return None
     methods = list(held_out.errors)
@@ -159,7 +159,7 @@ def skill_words(held_out: HeldOut, labels: IntArray, group: str = "group") -> li
     # not told: it says nothing of the features.
     if max(known.values()) < NO_SKILL and held_out.mean(CLIMATOLOGY) > 1.0 - KNOWS:
         said.append("the features add next to nothing to that: read no more into it")
-    # In how many groups the model is no better than what predicts without features.
+    # In how many groups the model is not better than what predicts without features.
     each = held_out.divided(["region"], labels)
     errors, *_ = each.values()
     judged = np.isfinite(errors)
@@ -211,7 +211,7 @@ def _grouped(fitted: FittedGroups, task: str) -> str:
         return f"{n_targets:,} {what} fall into {n_groups:,} {plural('group', n_groups)}."
     models = "one model" if n_groups == 1 else f"{n_groups:,} models"
     price = fitted.aggregator.price_
-    wished = "" if price is None else f" As they were wished, this {price.words()}."
+    wished = "" if price is None else f" As requested, this {price.words()}."
     return f"{n_targets:,} {what} are predicted by {models}.{wished}"
 
 
@@ -301,7 +301,7 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
             "groups found again in each."
         )
     if terms.wish:
-        chosen += f" Wished: {terms.wish}."
+        chosen += f" Requested: {terms.wish}."
     return (
         f"{n_targets:,} {plural(material.task, n_targets)} {'was' if n_targets == 1 else 'were'} "
         f"grouped with ctfa {version} "

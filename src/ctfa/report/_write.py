@@ -46,19 +46,19 @@ def write(
     model : fitted model, Material or labelled result
         A fitted ``CTFARegressor``, ``CTFARegressorCV``, ``MultiInputCTFARegressor``,
         ``PooledCTFARegressor`` or ``TargetAggregator``; a ``Material``; or anything with
-        ``report_material()``, as what ``ctfa.labelled.fit`` returns.
+        ``report_material()``, such as what ``ctfa.labelled.fit`` returns.
     path : str or path
         Where the page goes; a file that is there is replaced once the new one is complete.
     data : tuple (X, Y), default=None
         The data of fit: ``(X, y, tasks)`` for tasks with rows of their own. With it the page has
         held-out errors beside those of single-task models and ridge regression, merges beyond the
         limit that was used, series of the groups and standard errors; the model is fitted five
-        times more. Without it the page tells what the model knows. A model that was fitted with
+        times more. Without it the page shows what the model knows. A model that was fitted with
         confounds or weights of its targets takes ``Given(X, Y, confounds=..., target_weight=...)``.
     places : Places, geometries, list of outlines, or array of shape (n_targets, 2), default=None
         Where targets lie; geometries are those of geopandas. Coordinates that can be degrees are
-        taken for longitude and latitude; ``Places`` says otherwise. None draws tiles in
-        the order of the merge tree.
+        taken as longitude and latitude; use ``Places`` to say otherwise. None draws tiles in the
+        order of the merge tree.
     title : str, default=None
         Title of the page.
     **material
@@ -89,7 +89,7 @@ def write(
 
 
 def render(data: Mapping[str, Any]) -> str:
-    """The page as one string of HTML.
+    """Give the page as one string of HTML.
 
     Parameters
     ----------

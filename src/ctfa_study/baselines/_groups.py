@@ -87,7 +87,7 @@ class GroupMeansRegressor(GroupsRegressor):
         Group of each target, numbered in the order of their first members.
     n_groups_ : int
     regressors_ : list of estimators
-        One a group; the default is one for all of them.
+        One per group; the default is one for all of them.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class GroupMeansRegressor(GroupsRegressor):
 class WardGroupsRegressor(GroupsRegressor):
     """A model of the mean of each Ward cluster of standardised targets.
 
-    What scikit-learn offers to whoever wants to average similar targets: the targets are clustered
+    What scikit-learn offers for averaging similar targets: the targets are clustered
     by their values (Ward 1963, "Hierarchical grouping to optimize an objective function", Journal
     of the American Statistical Association 58), which does not look at the features.
 

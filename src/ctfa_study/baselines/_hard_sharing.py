@@ -144,7 +144,7 @@ class HardSharingRegressor(SharedRowsRegressor):
 def _units(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of each column; 1 where it does not vary."""
     mean, deviation = values.mean(axis=0), values.std(axis=0)
-    # The mean of a constant is off by rounding, once a row at most.
+    # The mean of a constant is off by rounding, once per row at most.
     rounding = (values.shape[0] + 10.0) * np.finfo(float).eps
     return mean, np.where(deviation <= rounding * np.abs(mean), 1.0, deviation)
 

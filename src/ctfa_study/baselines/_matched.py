@@ -39,7 +39,7 @@ class MatchedGroupsRegressor(MultiTaskRegressor):
     n_groups_ : int
         Number of groups.
     regressors_ : list of estimators
-        One a group.
+        One per group.
     tasks_ : ndarray of shape (n_tasks,)
         Ids of the tasks, where they have rows of their own.
 

@@ -256,7 +256,7 @@ class PairDevianceAggregator(PairAggregator):
     By the expansion of the likelihood about its best
     coefficients, each coefficient estimated from n rows adds dispersion / n to the expected
     deviance of a new row, so that the mean of two features breaks even where the best model of it
-    has this much more deviance a row than the best of both. Counts more dispersed than Poisson's
+    has this much more deviance per row than the best of both. Counts more dispersed than Poisson's
     have a larger price, and too few features are averaged. "gaussian" is ``PairR2Aggregator()``.
 
     Examples

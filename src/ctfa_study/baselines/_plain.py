@@ -125,7 +125,7 @@ class SingleTaskRegressor(MultiTaskRegressor):
     Attributes
     ----------
     regressors_ : list of estimators
-        One a task.
+        One per task.
     tasks_ : ndarray of shape (n_tasks,)
         Ids of the tasks, where they have rows of their own.
 

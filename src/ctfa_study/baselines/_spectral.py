@@ -1,8 +1,8 @@
-"""Convex ASO and clustered tasks: few directions deserve a low price, nobody says which.
+"""Convex ASO and clustered tasks: few directions deserve a low price, and which is unknown.
 
 A direction with singular value ``s`` costs ``price * s**2``. There are two prices, and a number of
 *units*: a whole unit lowers the price of a direction from ``high`` to ``low``, a part of a unit
-lowers it in part, and nobody says beforehand which directions get them::
+lowers it in part, and it is not known beforehand which directions get them::
 
     h(W) = min over m of sum_i s_i(W)^2 / scale_i,   scale_i = 1/high + m_i (1/low - 1/high),
            0 <= m_i <= 1,  sum_i m_i <= units
@@ -134,7 +134,7 @@ class ConvexASORegressor(SmoothTasks):
     """Convex alternating structure optimisation (Chen, Tang, Liu and Ye 2009).
 
     Coefficients are cheap along a few directions of features that all tasks share, and dear along
-    all others; which directions, the data say. With one row of ``W`` a task it minimises ::
+    all others; which directions, the data say. With one row of ``W`` per task it minimises ::
 
         sum_t |y_t - X_t w_t|^2 / (2 n_t)
             + alpha eta (1 + eta) tr(W (eta I + M)^-1 W'),   0 <= M <= I,  tr M = n_components
@@ -247,7 +247,7 @@ class ClusteredMTLRegressor(SmoothTasks):
     and the relaxation allows any ``S`` with ``I / within <= S <= I / between`` and the same trace,
     ``(T - r + 1) / within + (r - 1) / between``. That trace counts the direction of the mean too,
     along which ``V`` is zero: the best ``S`` has the least eigenvalue there, so r - 1 units remain
-    for the T - 1 others. It minimises, with one row of ``W`` a task, ::
+    for the T - 1 others. It minimises, with one row of ``W`` per task, ::
 
         sum_t |y_t - X_t w_t|^2 / (2 n_t) + alpha min_S Omega(W)
 

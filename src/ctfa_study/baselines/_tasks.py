@@ -184,7 +184,7 @@ class TaskMoments:
         """
         diagonal = np.einsum("tii->ti", self.gram)
         level = np.abs(self.mean_inputs[: self.gram.shape[0]])
-        # The mean of a constant is off by rounding, once a row at most.
+        # The mean of a constant is off by rounding, once per row at most.
         rounding = (self.n_rows[: self.gram.shape[0], None] + 10.0) * np.finfo(float).eps
         flat = np.sqrt(diagonal) <= rounding * level
         unit = np.where(flat | (diagonal == 0.0), 1.0, np.sqrt(diagonal))
@@ -209,10 +209,10 @@ class TaskMoments:
 class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor of several tasks, whether they share their rows or not.
 
-    ``fit(X, Y)`` takes one column of ``Y`` a task; ``fit(X, y, tasks=ids)`` takes rows that belong
-    to one task each. A method implements ``_fit_tasks(data)`` and ``_predict_tasks(inputs)``, and
-    ``_predict_one(inputs, task)`` or ``_predict_rows(inputs, index)`` where these can be had for
-    less than predicting all tasks.
+    ``fit(X, Y)`` takes one column of ``Y`` per task; ``fit(X, y, tasks=ids)`` takes rows that
+    belong to one task each. A method implements ``_fit_tasks(data)`` and
+    ``_predict_tasks(inputs)``, and ``_predict_one(inputs, task)`` or
+    ``_predict_rows(inputs, index)`` if these cost less than predicting all tasks.
     """
 
     def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
@@ -239,8 +239,8 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
         else:
             if targets.values.shape[1] != 1:
                 raise ValueError(
-                    f"y has {targets.values.shape[1]} columns and tasks is given: pass one value a "
-                    "row, or leave out tasks where every column is a task."
+                    f"y has {targets.values.shape[1]} columns and tasks is given: pass one value "
+                    "per row, or leave out tasks where every column is a task."
                 )
             # One task alone is fine here; a fold of a search may hold no other.
             known = check.read_tasks(tasks, inputs.shape[0], None, least=1)

@@ -82,12 +82,12 @@ def _object(value: Any) -> Any:
         return [_name(value), _code(value.__code__), describe(given), describe(held)]
     try:
         return [_name(type(value)), _digest(pickle.dumps(value))]
-    except Exception:  # whatever a class of somebody's own raises
+    except Exception:  # whatever a user's class raises
         return [_name(type(value)), repr(value)]
 
 
 def _own_code(kind: type) -> Any:
-    """Methods and values of a class of somebody's own, which has no version to go by."""
+    """Methods and values of a user's class, which does not have a version to go by."""
     return [
         [name, _member(held)]
         for base in kind.__mro__

@@ -33,7 +33,7 @@ class Problem:
     Y : ndarray of shape (n_rows, n_tasks), or (n_rows,) for own rows
         Targets.
     task_names : list of str
-        One a task.
+        One per task.
     index : ndarray of shape (n_rows,) or None
         Task of each row, for own rows.
     layout : ndarray of shape (n_tasks, n_slots) or None
@@ -149,7 +149,7 @@ def read_problem(data: Any, name: str | None = None) -> Problem:
     """A problem from a Bunch of ``ctfa.datasets``, or from a tuple.
 
     ``(X, Y)`` is shared inputs; ``(X, y, tasks)``, with a vector y, own rows (``tasks`` may be the
-    column of X that holds the ids); ``(X, Y, layout)``, with one column of Y a task, own inputs.
+    column of X that holds the ids); ``(X, Y, layout)``, with one column of Y per task, own inputs.
     """
     if isinstance(data, Problem):
         return data if name is None else replace(data, name=name)
@@ -210,7 +210,7 @@ def _numbers(X: Any, what: str, *, gaps: bool) -> FloatArray:
             f"{what} holds something that is not a number ({error}): encode or drop such columns."
         ) from error
     if table.ndim != 2:
-        raise ValueError(f"{what} has shape {table.shape}: pass one row a sample.")
+        raise ValueError(f"{what} has shape {table.shape}: pass one row per sample.")
     bad = np.isinf(table) if gaps else ~np.isfinite(table)
     if bad.any():
         row, column = np.argwhere(bad)[0]

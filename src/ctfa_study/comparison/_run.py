@@ -289,7 +289,7 @@ def _notes(model: Any) -> dict[str, Any]:
 def at_edge(chosen: Mapping[str, Any], tried: Iterable[Mapping[str, Any]]) -> list[str]:
     """Parameters whose value is the least or the largest of three or more that were tried.
 
-    Where the least is as little as there can be, no penalty or one of something, it is no edge.
+    Where the least is as little as there can be, no penalty or one of something, it is not an edge.
     """
     tried = list(tried)
     found = []

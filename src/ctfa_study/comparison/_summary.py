@@ -108,7 +108,7 @@ class Comparison:
         return sorted(rows, key=lambda row: sign * row.mean)
 
     def to_frame(self, metric: str | None = None) -> Any:
-        """The summary of one metric, or one line a method, split and task with all of them."""
+        """The summary of one metric, or one line per method, split and task with all of them."""
         if metric is not None:
             summary = self.summary(metric)
             columns = {
@@ -118,7 +118,7 @@ class Comparison:
         return check.as_pandas(self.columns(), "to_frame()")
 
     def columns(self) -> dict[str, list[Any]]:
-        """One entry a method, split and task of every column: which it is, and every metric."""
+        """One entry per method, split and task of every column: which it is, and every metric."""
         names = ("data", "split", "seed", "method", "task")
         columns: dict[str, list[Any]] = {name: [] for name in (*names, *METRICS)}
         for row in self.rows:

@@ -34,7 +34,7 @@ Finished runs are stored as they end: the same command again goes on where it wa
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes."""
-    parser.add_argument("--data", action="append", metavar="NAME", help="may be given again")
+    parser.add_argument("--data", action="append", metavar="NAME", help="may be repeated")
     parser.add_argument("--methods", metavar="A,B,...", help="names from --list (default: all)")
     parser.add_argument("--seeds", type=read.count, metavar="N", help="splits (default 5)")
     parser.add_argument("--split", choices=SPLITS, help="default: the data set's own")

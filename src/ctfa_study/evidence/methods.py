@@ -21,7 +21,7 @@ from ctfa_study.comparison._harness import source
 from ctfa_study.evidence.problem import Case, Problem
 
 REFERENCE = "single"
-#: What real sets are held against: whoever knows their sizes uses it.
+#: What real sets are compared with: it needs to know their sizes.
 OF_REAL = "ridge"
 #: What users get, what they read of it, and what a target is told to gain by its group over.
 DEFAULT, READABLE, ALONE = "default", "readable", "default, alone"

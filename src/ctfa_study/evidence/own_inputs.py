@@ -98,7 +98,7 @@ INPUTS = ("own inputs",)
 
 
 def _alone(regressor: Any) -> Method:
-    """One a target: by our estimator where series have gaps and targets lack some."""
+    """One per target: by our estimator where series have gaps and targets lack some."""
     ours = _of(regressor, INPUTS, targets=SINGLE).recipe
     return Method({"own inputs": ours, "own rows": SingleTaskRegressor(regressor)})
 

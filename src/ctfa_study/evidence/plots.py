@@ -66,7 +66,7 @@ def draw_all(cases: pd.DataFrame, points: pd.DataFrame, folder: Path) -> Iterato
 
 
 def ratio_plot(cases: pd.DataFrame, title: str, borders: tuple[float, float], path: Path) -> Path:
-    """One line a case, one dot a method; left of the line at one is better."""
+    """One line per case, one dot per method; left of the line at one is better."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     wide = tables.by_family(cases)
@@ -157,7 +157,7 @@ def gain_plot(points: pd.DataFrame, path: Path) -> Path:
 
 
 def _gain_scatter(axes: Any, points: pd.DataFrame) -> None:
-    """One dot a problem. Near zero a straight scale, beyond it a logarithmic one."""
+    """One dot per problem. Near zero a straight scale, beyond it a logarithmic one."""
     axes.set_xscale("symlog", linthresh=NEAR_ZERO)
     axes.set_yscale("symlog", linthresh=NEAR_ZERO)
     axes.axline((0, 0), (1, 1), color=INK, lw=0.9, zorder=1)

@@ -21,7 +21,7 @@ class Problem:
     X_test: np.ndarray
     wanted: np.ndarray
     variance: np.ndarray  # of each target: the unit of its squared error
-    noise: float = 0.0  # share of the variance that nobody predicts, mean over targets
+    noise: float = 0.0  # share of the variance that cannot be predicted, mean over targets
     labels: np.ndarray | None = None  # the true groups, where there are any
 
     @property
@@ -44,7 +44,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Case:
-    """A way to draw problems, one a seed. Even seeds are for tuning, odd for the final table."""
+    """A way to draw problems, one per seed. Even seeds are for tuning, odd for the final table."""
 
     name: str
     family: str

@@ -79,7 +79,7 @@ def quick_plan(**options: Any) -> tuple[Plan, list[str]]:
 
 
 def open_store(folder: Path) -> Store:
-    """Rows that are there: one a case, seed and method, whatever library and protocol made it."""
+    """Rows that are there: one per case, seed and method, whatever library and protocol made it."""
     return Store(
         folder / "rows.jsonl",
         lambda row: key_of(case=row["case"], seed=row["seed"], method=row["method"]),

@@ -41,7 +41,7 @@ def reference(kind: str) -> str:
 
 
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a case and method: ratio to the reference, its error, seeds, time, groups."""
+    """One row per case and method: ratio to the reference, its error, seeds, time, groups."""
     of_reference = table["method"] == table["kind"].map(reference)
     base = table[of_reference].set_index(["case", "seed"])["score"].rename("base")
     joined = table.join(base, on=["case", "seed"]).dropna(subset=["base"])
@@ -178,7 +178,7 @@ def gains(each: pd.DataFrame) -> pd.DataFrame:
 def coverage(each: pd.DataFrame) -> pd.DataFrame:
     """Share of members whose true gain is within two standard errors of what they are told.
 
-    A family once with groups in truth, once without. Real sets are left out: nobody knows theirs.
+    A family once with groups in truth, once without. Real sets are left out: theirs are not known.
     """
     if each.empty:
         return pd.DataFrame()

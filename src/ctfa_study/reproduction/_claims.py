@@ -88,7 +88,7 @@ class Statement:
     check : str
         Which function of the experiment judges it.
     identity : bool
-        Whether it holds by construction, so that it is no result.
+        Whether it holds by construction, so that it is not a result.
     """
 
     experiment: str

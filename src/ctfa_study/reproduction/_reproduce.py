@@ -37,7 +37,7 @@ def run(
     wanted = [case for case in cases if networks or not case.network or case.key in store]
 
     def again(case: Case) -> bool:
-        # Of networks that nobody asked for, what is stored is shown, whatever is run again.
+        # Of networks that were not asked for, what is stored is shown, whatever is run again.
         return rerun and (networks or not case.network)
 
     rows: dict[str, Row] = {}
@@ -63,7 +63,7 @@ def run_one(case: Case) -> Row:
         "setting": case.setting, "method": case.method, "seed": case.seed, "quick": case.quick,
         "recipe": case.recipe,
     }  # fmt: skip
-    # One thread a case: small matrices gain nothing from more, and two cases at a time would take
+    # One thread per case: small matrices gain nothing from more, and two cases at a time would take
     # each other's cores (a quick run was 16 times as long).
     done = attempt(case.measure, n_threads=1)
     if done.error is not None:
@@ -144,7 +144,7 @@ def reproduce(
     Returns
     -------
     Reproduction
-        Prints as a table; ``results`` has every figure, ``verdicts`` one entry a number.
+        Prints as a table; ``results`` has every figure, ``verdicts`` one entry per number.
     """
     experiment = _experiment(name)
     place = None if folder is None else Path(folder)

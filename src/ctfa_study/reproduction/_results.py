@@ -74,7 +74,7 @@ class Results:
     def paired(
         self, protocol: str, setting: str, methods: Sequence[str], quantity: str
     ) -> list[FloatArray]:
-        """A quantity of several methods, over the seeds that all of them have: row by row a pair.
+        """A quantity of several methods, over the seeds that all of them have: one row per pair.
 
         Two methods that each lack a seed have as many values, and not of the same seeds.
         """
@@ -104,7 +104,7 @@ class Results:
             yield dict(zip(PLACE, names, strict=True)), figures
 
     def columns(self) -> dict[str, list[Any]]:
-        """Every figure as a table: one row a place and quantity."""
+        """Every figure as a table: one row per place and quantity."""
         table: dict[str, list[Any]] = {
             name: [] for name in (*PLACE, "quantity", "mean", "std", "low", "high", "n")
         }

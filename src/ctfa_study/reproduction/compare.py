@@ -228,7 +228,7 @@ def _counted_as(claim: Claim) -> str:
 
 
 def columns(verdicts: list[Verdict]) -> dict[str, list[Any]]:
-    """Verdicts as a table: one row a number and protocol."""
+    """Verdicts as a table: one row per number and protocol."""
     rows: list[Mapping[str, Any]] = [
         {
             "source": v.claim.source, "setting": v.claim.setting, "method": v.claim.method,

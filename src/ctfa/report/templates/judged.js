@@ -115,7 +115,7 @@ function drawSkills() {
   );
 }
 
-// One dot a target; on the line a gain is found as it was predicted.
+// One dot per target; on the line a gain is found as it was predicted.
 function drawScatter(said, found) {
   const box = caption(
     "panel-scatter",

@@ -16,7 +16,7 @@ function drawFigures() {
         `${count(nTargets)} \u2192 ${count(page.n_groups)}`,
         `${page.tasks} to groups`,
         page.n_groups < nTargets
-          ? `${(nTargets / page.n_groups).toFixed(1)} a group on average`
+          ? `${(nTargets / page.n_groups).toFixed(1)} per group on average`
           : "nothing merged",
       ),
     ];

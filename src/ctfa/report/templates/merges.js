@@ -60,7 +60,7 @@ function mergeItem(node, most) {
   const asked = page.rule.counted ? "" : `, limit ${fixed(page.rule.limit)}`;
   const loss =
     step < page.rule.n_joined
-      ? `loss ${fixed(merges.loss[step])}, joined first as wished`
+      ? `loss ${fixed(merges.loss[step])}, joined first as requested`
       : `loss ${fixed(merges.loss[step])}${asked}`;
   if (!evidence || step >= evidence.gain.length) {
     return element(

@@ -62,7 +62,7 @@ function drawPanel() {
     const ofWhat =
       what === "importance"
         ? "line: standard deviation over shuffles"
-        : "line: one standard error, given the groups and rows that do not depend on each other";
+        : "line: one standard error, given the groups and independent rows";
     const errors = known ? ofWhat : "";
     const heading = what === "importance" ? "Importance" : "Coefficients";
     coefficientChart(
@@ -118,7 +118,7 @@ function factsOf(members, chosen) {
     if (known.length) {
       const lost = known.filter((v) => v < 0).length;
       said.push(
-        `mean ${fare.name} ${fare.show(mean(known))}${lost ? `, ${count(lost)} worse off` : ", nobody worse off"}`,
+        `mean ${fare.name} ${fare.show(mean(known))}${lost ? `, ${count(lost)} worse off` : ", none worse off"}`,
       );
     }
   }

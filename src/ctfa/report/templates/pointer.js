@@ -11,7 +11,7 @@ function drawLegend(scale) {
         { class: "swatches", "aria-hidden": "true" },
         ...PALETTE.map((c) => swatch(c)),
       ),
-      element("span", {}, "Neighbouring groups differ in colour; a colour comes again elsewhere."),
+      element("span", {}, "Neighbouring groups differ in colour; colours repeat elsewhere."),
       alone ? swatch(theme.alone) : null,
       alone ? element("span", {}, `a ${page.task} by itself`) : null,
     );

@@ -73,7 +73,7 @@ function startSlider() {
   const notes = [];
   if (!page.rule.nested) {
     notes.push(
-      "This search takes merges in an order of its own: the slider replays them one by one, " +
+      "This search takes merges in its own order: the slider replays them one by one, " +
         "which is not what a smaller limit would have given.",
     );
   } else if (!page.rule.complete)
@@ -81,7 +81,7 @@ function startSlider() {
   if (page.curve) {
     notes.push(
       "The line is the error on held-out rows, with two standard errors of its difference " +
-        "from the best; groups were found anew without those rows.",
+        "from the best; groups were found again without those rows.",
     );
   }
   byId("limit-note").textContent = notes.join(" ");
@@ -177,10 +177,10 @@ function drawReadout() {
       "predicted gain",
       gainText(total / nTargets),
       more > 0
-        ? `a ${page.task}, without the last ${plural(more, "merge", "merges")}`
+        ? `per ${page.task}, without the last ${plural(more, "merge", "merges")}`
         : page.standardised
-          ? `of its variance, a ${page.task} on average`
-          : `a ${page.task} on average`,
+          ? `of its variance, per ${page.task} on average`
+          : `per ${page.task} on average`,
     ]);
   }
   put(
@@ -270,7 +270,7 @@ function drawCurve(place) {
         "of-count",
         `groups, from ${count(nTargets)} to ${count(nTargets - merges.n)}, in ratios`,
       ),
-      key("of-chosen", page.rule.chosen ? "limit chosen" : page.rule.counted ? "as wished" : "limit given"),
+      key("of-chosen", page.rule.chosen ? "limit chosen" : page.rule.counted ? "as requested" : "limit given"),
     ),
   );
 }

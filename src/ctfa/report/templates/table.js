@@ -186,7 +186,7 @@ function tableFacts(judge, shown) {
     found +
     (worse
       ? `${count(worse)} of ${plural(nTargets, page.task, page.tasks)} are ${what}; they come first.`
-      : `Nobody is ${what}.`)
+      : `No ${page.task} is ${what}.`)
   );
 }
 

@@ -158,7 +158,7 @@ def make_case(
 
 @cache
 def _compile() -> None:
-    """Compile what large problems are compiled for, once a process, so that no case is timed so."""
+    """Compile for large problems, once per process, so that no case times the compiling."""
     nonlinctfa().fit(*make_paper_synthetic(150, 60, 60, random_state=0))
 
 

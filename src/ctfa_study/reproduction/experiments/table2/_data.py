@@ -69,7 +69,7 @@ def mean_distance(positions: FloatArray) -> float:
 def _keep(path: Path, numbers: AnyArray, distances: FloatArray) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place and moved there when it is whole, so that nobody reads half a file.
+        # Beside its place and moved there when it is whole, so that half a file is never read.
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".making-") as folder:
             whole = Path(folder, path.name)
             np.savez_compressed(whole, index=numbers, distance=distances)

@@ -28,7 +28,7 @@ QUICK: dict[str, Any] = {**NETWORK, "epochs": 2, "batch_size": 200}
 
 
 def network_cases(plan: Plan) -> Iterator[Case]:
-    """One case a weighting and seed; the split of a seed is that of all other methods."""
+    """One case per weighting and seed; the split of a seed is that of all other methods."""
     parameters = QUICK if plan.quick else NETWORK
     said = ", ".join(f"{name}={value}" for name, value in parameters.items())
     for seed in range(plan.seeds or (1 if plan.quick else N_SEEDS)):
