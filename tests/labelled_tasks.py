@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ctfa.labelled._tasks import Coordinates, Tasks
+from ctfa.labelled._tasks import Coordinates, LabelledTasks
 
 
 def tasks_along(dim, labels, kept=None, **coords):
@@ -12,7 +12,7 @@ def tasks_along(dim, labels, kept=None, **coords):
     held = {name: (dim, values) for name, values in coords.items()}
     data = xr.Dataset(coords={dim: labels, **held})
     kept = np.arange(len(labels)) if kept is None else np.asarray(kept)
-    return Tasks((dim,), Coordinates.of(data, (dim,)), kept)
+    return LabelledTasks((dim,), Coordinates.of(data, (dim,)), kept)
 
 
 def cells(rows, columns, masked=(), dims=("lat", "lon")):
@@ -23,7 +23,7 @@ def cells(rows, columns, masked=(), dims=("lat", "lon")):
     there = np.ones((len(rows), len(columns)), dtype=bool)
     for row, column in masked:
         there[row, column] = False
-    return Tasks(dims, Coordinates.of(data, dims), np.flatnonzero(there))
+    return LabelledTasks(dims, Coordinates.of(data, dims), np.flatnonzero(there))
 
 
 def stacked(tasks):
@@ -34,4 +34,4 @@ def stacked(tasks):
     index = pd.MultiIndex.from_tuples(tasks.labels, names=tasks.dims)
     coords = xr.Coordinates.from_pandas_multiindex(index, "cell")
     data = xr.Dataset(coords=coords)
-    return Tasks(("cell",), Coordinates.of(data, ("cell",)), np.arange(tasks.n_tasks))
+    return LabelledTasks(("cell",), Coordinates.of(data, ("cell",)), np.arange(tasks.n_tasks))

@@ -28,7 +28,7 @@ from ctfa._commands._contents import (
 from ctfa._commands._results import FILES, OutputFolder
 from ctfa._commands._terminal import in_words, plain, table_text
 from ctfa._commands.doctor import extrapolated, spoken, together
-from ctfa.labelled._tasks import Coordinates, Tasks
+from ctfa.labelled._tasks import Coordinates, LabelledTasks
 
 # ------------------------------------------------------------------------------- the folder
 
@@ -516,7 +516,7 @@ def test_the_process_may_write_where_it_says(tmp_path):
 
 def test_an_identifier_that_is_nearly_right_is_no_task():
     ids = xr.Dataset(coords={"basin": [2080012340, 2080012350]})
-    tasks = Tasks(("basin",), Coordinates.of(ids, ("basin",)), np.arange(2))
+    tasks = LabelledTasks(("basin",), Coordinates.of(ids, ("basin",)), np.arange(2))
     assert tasks.position(2080012350) == 1
     with pytest.raises(KeyError, match="no basin 2080012351"):
         tasks.position(2080012351)

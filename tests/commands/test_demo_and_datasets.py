@@ -88,7 +88,7 @@ def test_sets_of_places_are_written_to_files_for_a_fit(tmp_path, capsys):
     iberia = read(tmp_path / "iberia.nc")
     assert iberia.precipitation.dims == ("time", "lat", "lon")
     assert cli.main(["datasets", "sarcos", "--export", str(tmp_path / "sarcos.nc")]) == 1
-    assert "not a set of places" in capsys.readouterr().err
+    assert "does not have places with their own series" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["demo", "--seed", "x"], ["nothing"]])

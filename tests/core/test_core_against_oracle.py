@@ -11,7 +11,7 @@ from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA
 from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces.features import FeatureSpace, Fold, column_gram
+from ctfa.core.spaces.features import FactoredFold, FeatureSpace, column_gram
 from ctfa.core.spaces.targets import TargetSpace
 from generated import examples
 
@@ -54,7 +54,7 @@ def run_features(problem, criterion, scan, max_loss, *, folds=None, weights=None
     if folds is None:
         space = FeatureSpace.of(design, design.centre(problem.y[:, None])[:, 0], gram)
     else:
-        factored = Fold.each(problem.X, folds, weights)
+        factored = FactoredFold.each(problem.X, folds, weights)
         space = FeatureSpace.on_folds(factored, problem.y, gram)
     history = SCANS[scan](
         space,

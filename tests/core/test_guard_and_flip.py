@@ -203,7 +203,7 @@ def test_a_strong_signal_common_to_all_changes_no_decision_of_the_guard(strength
 def test_a_guard_that_would_not_fit_in_memory_is_refused(n_targets):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(8, 2)), rng.normal(size=(8, n_targets))
-    with pytest.raises(ValueError, match="guard='member' holds a number for every two"):
+    with pytest.raises(ValueError, match="guard='member' holds a number for every pair"):
         TargetAggregator(guard="member", max_loss=1.0).fit(X, Y)
 
 

@@ -27,7 +27,7 @@ from ctfa.core.graph import ORDERS
 from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces.features import FeatureSpace, Fold, column_gram
+from ctfa.core.spaces.features import FactoredFold, FeatureSpace, column_gram
 from ctfa.core.spaces.targets import TargetSpace
 from ctfa.estimators.models import HEADS
 from ctfa_study import baselines
@@ -55,7 +55,7 @@ def feature_space(problem, groups=None, *, folds=None):
     gram = column_gram(design, X)
     if folds is None:
         return FeatureSpace.of(design, design.centre(problem.y[:, None])[:, 0], gram)
-    return FeatureSpace.on_folds([Fold.of(X, *fold) for fold in folds], problem.y, gram)
+    return FeatureSpace.on_folds([FactoredFold.of(X, *fold) for fold in folds], problem.y, gram)
 
 
 @pytest.mark.parametrize("dense", [True, False])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctfa import PooledCTFARegressor, TargetAggregator
-from ctfa.core.mixed import Units, estimate, solve
+from ctfa.core.mixed import CommonUnits, estimate, solve
 from ctfa.core.small_fits import RowMoments
 from ctfa.core.tasks.own_rows import MixedRows, TaskRows
 from generated import examples
@@ -222,4 +222,4 @@ def test_every_answer_is_a_number(seed):
 
 def test_a_constant_column_is_no_direction_wherever_it_lies():
     rows = np.column_stack((np.arange(5.0), np.full(5, 0.1), np.full(5, 1e8)))
-    np.testing.assert_array_equal(Units.of(rows).columns(rows)[:, 2:], 0.0)
+    np.testing.assert_array_equal(CommonUnits.of(rows).columns(rows)[:, 2:], 0.0)

@@ -21,7 +21,7 @@ from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
 from ctfa.core.moments import Moments
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces.features import FeatureSpace, Fold
+from ctfa.core.spaces.features import FactoredFold, FeatureSpace
 from ctfa.core.spaces.targets import TargetSpace
 
 
@@ -120,8 +120,8 @@ def test_folds_factored_together_answer_as_folds_factored_apart(weighted):
         if weighted:
             weights[:5] = 0.0
         folds = oracle.contiguous_folds(60, 4)
-        together = Fold.each(problem.X, folds, weights)
-        apart = [Fold.of(problem.X, *fold, weights) for fold in folds]
+        together = FactoredFold.each(problem.X, folds, weights)
+        apart = [FactoredFold.of(problem.X, *fold, weights) for fold in folds]
         others = np.arange(1, problem.X.shape[1])
         answers = [
             FeatureSpace.on_folds(part, problem.y).evidence(0, others).difference.explained

@@ -14,7 +14,17 @@ from problems import make_problem
 
 ROOT = Path(__file__).parents[2]
 #: Modules whose public names are documented in full.
-DOCUMENTED = ("ctfa", "ctfa.pieces", "ctfa.testing", "ctfa.theory")
+DOCUMENTED = (
+    "ctfa",
+    "ctfa.datasets",
+    "ctfa.labelled",
+    "ctfa.persistence",
+    "ctfa.pieces",
+    "ctfa.plotting",
+    "ctfa.report",
+    "ctfa.testing",
+    "ctfa.theory",
+)
 PROBLEM = make_problem("correlated", 0, n_samples=48, n_features=6, n_targets=7)
 
 

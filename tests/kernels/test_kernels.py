@@ -19,7 +19,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.members import MemberRisk
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces.features import FeatureSpace, Fold
+from ctfa.core.spaces.features import FactoredFold, FeatureSpace
 from ctfa.core.spaces.targets import TargetSpace
 
 needs_numba = pytest.mark.skipif(not kernels.has_numba(), reason="compiled scans need numba")
@@ -41,7 +41,7 @@ def feature_space(problem, n_folds=None, weights=None):
     if n_folds is None:
         design = Design.of(problem.X, weights)
         return FeatureSpace.of(design, design.centre(problem.y[:, None])[:, 0])
-    folds = Fold.each(problem.X, oracle.contiguous_folds(len(problem.y), n_folds), weights)
+    folds = FactoredFold.each(problem.X, oracle.contiguous_folds(len(problem.y), n_folds), weights)
     return FeatureSpace.on_folds(folds, problem.y)
 
 

@@ -15,7 +15,7 @@ from ctfa import cli, labelled
 from ctfa._reading import fills_in
 from ctfa.core.confounds import held_out_share
 from ctfa.labelled._reading import arrange, gather
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import LabelledTasks
 from real_data import real
 
 xr = pytest.importorskip("xarray")
@@ -402,7 +402,7 @@ def test_names_of_all_tasks_are_made_only_where_one_is_said(monkeypatch):
     def made(_):
         raise AssertionError("names were made")
 
-    monkeypatch.setattr(Tasks, "names", property(made))
+    monkeypatch.setattr(LabelledTasks, "names", property(made))
     with pytest.raises(AssertionError, match="names were made"):  # rows are copies
         arrange(gathered, "auto")
     cells["tas"][2] += np.random.default_rng(0).normal(size=cells["tas"][2].shape)

@@ -90,11 +90,11 @@ def test_longitudes_close_only_where_they_go_round_the_globe():
 def test_a_dimension_is_longitude_by_its_name_or_by_what_is_said_of_it():
     import xarray as xr
 
-    from ctfa.labelled._tasks import Coordinates, Tasks
+    from ctfa.labelled._tasks import Coordinates, LabelledTasks
 
     for attrs, n_edges in (({}, 3), ({"units": "degrees_east"}, 4)):
         data = xr.Dataset(coords={"j": [0.0], "i": ("i", [0.0, 90.0, 180.0, 270.0], attrs)})
-        tasks = Tasks(("j", "i"), Coordinates.of(data, ("j", "i")), np.arange(4))
+        tasks = LabelledTasks(("j", "i"), Coordinates.of(data, ("j", "i")), np.arange(4))
         assert len(edges(read_neighbours("queen", tasks))) == n_edges
 
 

@@ -48,7 +48,7 @@ from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.labelled import LabelledFit
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._places import Geometry
-from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
+from ctfa.labelled._tasks import Coordinate, Coordinates, LabelledTasks
 from ctfa.persistence import PersistenceError, load, save
 from ctfa.persistence._file import from_stream, to_bytes
 from ctfa.report import HeldOut
@@ -557,9 +557,12 @@ PLACES = Coordinates({"lat": Coordinate(("cell",), np.arange(3.0), {})}, {}, {"c
 @pytest.mark.parametrize(
     ("part", "value"),
     [
-        ("tasks", Tasks(("cell",), PLACES, np.array([0, 3]))),
-        ("tasks", Tasks(("cell",), PLACES, np.array([0.0, 1.0]))),
-        ("tasks", Tasks(("cell",), Coordinates(PLACES.variables, {}, {"cell": 4}), np.arange(3))),
+        ("tasks", LabelledTasks(("cell",), PLACES, np.array([0, 3]))),
+        ("tasks", LabelledTasks(("cell",), PLACES, np.array([0.0, 1.0]))),
+        (
+            "tasks",
+            LabelledTasks(("cell",), Coordinates(PLACES.variables, {}, {"cell": 4}), np.arange(3)),
+        ),
         ("geometry", Geometry(np.zeros(4, np.uint8), np.array([0, 9]))),
         ("geometry", Geometry(np.zeros(4, np.uint8), np.array([0, 3, 2, 4]))),
         ("form", DataForm("long", "os")),
@@ -568,7 +571,7 @@ PLACES = Coordinates({"lat": Coordinate(("cell",), np.arange(3.0), {})}, {}, {"c
 )
 def test_labelled_results_that_cannot_be_are_refused(part, value):
     sound = {
-        "tasks": Tasks(("cell",), PLACES, np.array([0, 2])),
+        "tasks": LabelledTasks(("cell",), PLACES, np.array([0, 2])),
         "geometry": Geometry(np.zeros(4, np.uint8), np.array([0, 3, 4])),
         "form": DataForm("long", "pandas"),
     }

@@ -38,7 +38,7 @@ def fit_both(X, y, index, fold, sample_weight=None, *, limit="auto", **options):
     other.n_features_in_ = X.shape[1]
     sample, target, task = task_stand_ins(X, y, index, fold, sample_weight)
     assert sample.n_samples == len(X)
-    known = check.Tasks(list(range(index.max() + 1)), task)
+    known = check.TaskIds(list(range(index.max() + 1)), task)
     other._check_options()
     other._column = None
     return plain.fit(X, y, index, sample_weight), other._fit_read(sample, target, known, None)

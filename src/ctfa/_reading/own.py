@@ -267,7 +267,7 @@ def _named(table: Any, names: Any) -> Any:
     return found
 
 
-class Tasks(NamedTuple):
+class TaskIds(NamedTuple):
     """Ids in order, and the position of each row's task among them."""
 
     ids: list[Any]
@@ -371,14 +371,14 @@ def read_ids(tasks: Any, n_rows: int | None, start: int = 0) -> list[Any]:
     return ids
 
 
-def read_tasks(tasks: Any, n_rows: int, used: BoolArray | None, *, least: int = 2) -> Tasks:
+def read_tasks(tasks: Any, n_rows: int, used: BoolArray | None, *, least: int = 2) -> TaskIds:
     """Tasks of a fit, of the rows used, in the order of their ids."""
     ids = read_ids(tasks, n_rows)
     if used is not None:
         ids = [task for task, counts in zip(ids, used.tolist(), strict=True) if counts]
     known = order_ids(set(ids), least=least)
     position = {task: number for number, task in enumerate(known)}
-    return Tasks(known, np.array([position[task] for task in ids], dtype=np.intp))
+    return TaskIds(known, np.array([position[task] for task in ids], dtype=np.intp))
 
 
 def order_ids(ids: Iterable[Any], *, least: int = 2) -> list[Any]:

@@ -31,7 +31,7 @@ SINGLE_RCOND = 1e-6
 ROUNDED = 2.0
 
 
-class Given(NamedTuple):
+class GivenScale(NamedTuple):
     """Numbers that unit columns were made from."""
 
     size: FloatArray  # (D,): length about zero, in the length about the mean; zero of a constant
@@ -97,7 +97,7 @@ class Design:
         given = None
         if n_samples in (None, rows.shape[0]):  # rows that stand in for others are not as exact
             size = np.sqrt(1.0 + row_weights.sum() * (mean / unit) ** 2)
-            given = Given(np.where(length > 0.0, size, 0.0), row_scale)
+            given = GivenScale(np.where(length > 0.0, size, 0.0), row_scale)
         single = is_single(rows) if single is None else single
         factors = factor(columns, length, given, SINGLE_RCOND if single else 0.0)
         count = rows.shape[0] if n_samples is None else n_samples
@@ -208,7 +208,7 @@ def is_single(rows: FloatArray) -> bool:
 
 
 def factor(
-    columns: FloatArray, length: FloatArray, given: Given | None = None, weakest: float = 0.0
+    columns: FloatArray, length: FloatArray, given: GivenScale | None = None, weakest: float = 0.0
 ) -> Factors:
     """Take apart unit columns of the given lengths.
 
@@ -259,7 +259,7 @@ def singular_values(columns: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
 
 
 def _factor_deficient(
-    columns: FloatArray, length: FloatArray, given: Given | None, least: float
+    columns: FloatArray, length: FloatArray, given: GivenScale | None, least: float
 ) -> Factors:
     """Do the same by singular values, with the cut-off of a least-squares solver.
 
@@ -285,7 +285,7 @@ def _factor_deficient(
 
 
 def _overlooked(
-    columns: FloatArray, basis: FloatArray, direction: FloatArray, given: Given
+    columns: FloatArray, basis: FloatArray, direction: FloatArray, given: GivenScale
 ) -> float:
     """Strength of a direction that was dropped, zero where it is a dependence of the inputs."""
     beyond = columns @ direction

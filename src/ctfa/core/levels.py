@@ -67,7 +67,7 @@ TALL = 4
 ROUNDING = 1e-26
 
 
-class Parts(NamedTuple):
+class LevelParts(NamedTuple):
     """Groups' means and members' deviations in the directions of the inputs, with penalties."""
 
     labels: IntArray  # (L,): group of each member
@@ -90,7 +90,7 @@ class Levels:
             # Nothing but lengths of combinations is asked of what lies outside the inputs.
             self._left = np.asarray(np.linalg.qr(self._left, mode="r"))
 
-    def parts(self, partition: Partition, signs: FloatArray | None = None) -> Parts:
+    def parts(self, partition: Partition, signs: FloatArray | None = None) -> LevelParts:
         """Means and deviations of groups, members turned round by their signs, with penalties."""
         turned, left = self._turned, self._left
         if signs is not None:
@@ -111,18 +111,18 @@ class Levels:
             rest = partition.sum(_squares(left)[None], weights)[0]
             found = restricted_penalty(partition.sum(apart**2, weights), rest, *known)
             apart_penalty = np.where(partition.sizes > 1, found, np.inf)
-        return Parts(labels, mean, penalty, apart, apart_penalty)
+        return LevelParts(labels, mean, penalty, apart, apart_penalty)
 
-    def group_coefficients(self, parts: Parts, temper: Factors = AS_IT_IS) -> FloatArray:
+    def group_coefficients(self, parts: LevelParts, temper: Factors = AS_IT_IS) -> FloatArray:
         """Coefficients ``(D, groups)`` of the groups' models, in the units of the inputs."""
         return self.factored.coefficients_of(self._mean(parts, temper))
 
-    def deviations(self, parts: Parts, temper: Factors = AS_IT_IS) -> FloatArray:
+    def deviations(self, parts: LevelParts, temper: Factors = AS_IT_IS) -> FloatArray:
         """Coefficients ``(D, L)`` that members add to those of their groups."""
         return self.factored.coefficients_of(self._apart(parts, temper))
 
     def served(
-        self, parts: Parts, directions: FloatArray, tempers: Sequence[Temper]
+        self, parts: LevelParts, directions: FloatArray, tempers: Sequence[Temper]
     ) -> Iterator[FloatArray]:
         """Predictions ``(n, L)`` for each temper, of rows in the directions of the inputs."""
         means = {
@@ -138,15 +138,15 @@ class Levels:
         for mean, k in tempers:
             yield means[mean] + apart[k] if k in apart else means[mean]
 
-    def trust(self, parts: Parts, temper: Factors = AS_IT_IS) -> FloatArray:
+    def trust(self, parts: LevelParts, temper: Factors = AS_IT_IS) -> FloatArray:
         """How far each member relies on its group: what is not kept of its deviations."""
         kept = self.factored.kept(parts.apart_penalty, temper)
         return np.asarray(1.0 - kept.sum(axis=0) / max(len(kept), 1))[parts.labels]
 
-    def _mean(self, parts: Parts, temper: Factors) -> FloatArray:
+    def _mean(self, parts: LevelParts, temper: Factors) -> FloatArray:
         return parts.mean * self.factored.kept(parts.mean_penalty, temper)
 
-    def _apart(self, parts: Parts, temper: Factors) -> FloatArray:
+    def _apart(self, parts: LevelParts, temper: Factors) -> FloatArray:
         return parts.apart * self.factored.kept(parts.apart_penalty, temper)[:, parts.labels]
 
 

@@ -47,7 +47,7 @@ RANK_CUTOFF = 1e-10
 TINY = float(np.finfo(np.float64).tiny)
 
 
-class Units(NamedTuple):
+class CommonUnits(NamedTuple):
     """Coordinates in which an input has its origin and its spread over the rows of all tasks.
 
     In these, variances of coefficients mean the same whatever ``X`` was measured in and from.
@@ -57,7 +57,7 @@ class Units(NamedTuple):
     scale: FloatArray  # (D,)
 
     @classmethod
-    def of(cls, rows: FloatArray, weights: FloatArray | None = None) -> Units:
+    def of(cls, rows: FloatArray, weights: FloatArray | None = None) -> CommonUnits:
         """Units of a table's columns; constant ones have no spread and keep the unit they have."""
         root = np.ones(len(rows)) if weights is None else np.sqrt(weights)
         mean, centred = about_means(rows, root)

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 
 from ctfa.core.libraries import imported, need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.datasets._catalogue import DataFile, Found, find, records
+from ctfa.datasets._catalogue import DataFile, FoundFile, find, records
 from ctfa.estimators.multi_input import multi_input_layout
 
 NO_PANDAS = "as_frame=True needs pandas: pip install pandas, or leave as_frame out for arrays."
@@ -92,7 +92,7 @@ class Form:
 
     def files(
         self, data_home: Any, download_if_missing: bool, only: Sequence[DataFile] | None = None
-    ) -> list[Found]:
+    ) -> list[FoundFile]:
         """Files of the set (or ``only`` some), checked; absent ones are downloaded or explained."""
         how = {"data_home": data_home, "download_if_missing": download_if_missing}
         wanted = self.record.files if only is None else only

@@ -52,7 +52,7 @@ class DataFile:
         return next((path for path in (plain, packed) if path.is_file()), None)
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file and its content, unpacked and checked: what is read is what was checked."""
 
     path: Path
@@ -98,7 +98,7 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
 
 def find(
     file: DataFile, *, data_home: Any = None, download_if_missing: bool = True, source: str
-) -> Found:
+) -> FoundFile:
     """Read a file and check it; download it where that is possible and wanted.
 
     ``source`` tells a reader of the error where the file comes from.
@@ -121,7 +121,7 @@ def find(
     try:
         if path.suffix == ".gz":
             content = gzip.decompress(content)
-        found, how = Found(path, content), "read as an npz file"
+        found, how = FoundFile(path, content), "read as an npz file"
         if file.arrays:
             checksum = checksum_of_arrays(found.arrays(), file.arrays)
         else:

@@ -15,7 +15,7 @@ from scipy.io.arff import loadarff
 from ctfa import _reading as check
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.datasets._bunches import Form, numbered, require_numbers
-from ctfa.datasets._catalogue import Found
+from ctfa.datasets._catalogue import FoundFile
 
 
 def load_climate_indices(
@@ -57,7 +57,7 @@ def load_climate_indices(
 INDICES = ("nao", "nino34")
 
 
-def indices_of(file: Found, months: AnyArray) -> dict[str, FloatArray]:
+def indices_of(file: FoundFile, months: AnyArray) -> dict[str, FloatArray]:
     """Each index in these months; NaN where it has no value."""
     arrays, found = file.arrays(), {}
     for name in INDICES:

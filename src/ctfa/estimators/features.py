@@ -19,7 +19,7 @@ from ctfa.core.gram import DenseGram
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.spaces.features import FeatureSpace, Fold, column_gram
+from ctfa.core.spaces.features import FactoredFold, FeatureSpace, column_gram
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.types import FloatArray
 from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, whole
@@ -270,7 +270,7 @@ def factor(
         if template.cv is not None:
             check.require_foldable(template.criterion, template.cv)
             splits = check.read_folds(template.cv, sample, target, purpose="features")
-            folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
+            folds = tuple(FactoredFold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])
         elif criterion.ridge_loss is None:
             check.require_freedom(sample.design, RIDGE)
@@ -343,7 +343,7 @@ class FactoredFeatures(NamedTuple):
     """Inputs factored once, in sample or once per fold, for any number of targets."""
 
     sample: check.Sample
-    folds: tuple[Fold, ...] | None  # None: judged in sample
+    folds: tuple[FactoredFold, ...] | None  # None: judged in sample
     ridge: Ridge | None  # None: by least squares
     gram: FloatArray | None  # inner products of the columns, where correlations are wanted
 

@@ -55,7 +55,7 @@ FADING = 0.5
 SHARES = (1.0, 0.25, 0.06, 0.0)
 
 
-class HeldOut(NamedTuple):
+class FoldEvidence(NamedTuple):
     """Errors on folds that neither groups nor models have seen, summed over their rows.
 
     Whatever tempers are averaged, predictions are sums of those of groups at each temper of theirs
@@ -160,7 +160,7 @@ class HeldOut(NamedTuple):
 
 def look_at_folds(
     found: Found, tasks: SharedInputs, tempers: Sequence[Any], n_jobs: int | None
-) -> HeldOut | None:
+) -> FoldEvidence | None:
     """Errors per target on the folds that chose a limit; None where there are none."""
     if not found.folds or np.isnan(tasks.values).any():
         return None
@@ -171,7 +171,7 @@ def look_at_folds(
     )
     weight, single, served, *tables = zip(*looks, strict=True)
     sums = (np.array(each) for each in (weight, single, served))
-    return HeldOut(tempers, *sums, *(np.concatenate(each) for each in tables))
+    return FoldEvidence(tempers, *sums, *(np.concatenate(each) for each in tables))
 
 
 def _look(
@@ -228,7 +228,9 @@ def _of_products(counts: FloatArray) -> FloatArray:
     return np.asarray((2.0 * square - np.diag(counts**2))[np.triu_indices(counts.size)])
 
 
-def seen_by_refits(found: Found, on_folds: OnFolds, served: FloatArray | None = None) -> HeldOut:
+def seen_by_refits(
+    found: Found, on_folds: OnFolds, served: FloatArray | None = None
+) -> FoldEvidence:
     """The same for a regressor that was fitted without each fold.
 
     Where squared errors of what is ``served`` are not given, those of the groups' own models.
@@ -239,7 +241,7 @@ def seen_by_refits(found: Found, on_folds: OnFolds, served: FloatArray | None = 
     errors = on_folds.alone[:, None], served[:, None]
     apart, whole = told.values - told.told, told.values - told.level
     rows = np.ones(len(apart)) if told.rows is None else told.rows
-    return HeldOut(
+    return FoldEvidence(
         (None,), on_folds.weight, *errors, apart / found.units, whole / found.units, rows
     )
 
@@ -305,7 +307,7 @@ def align(partitions: Iterable[Partition], reference: Partition) -> IntArray:
     return np.array(rows)
 
 
-class Judged(NamedTuple):
+class BlockErrors(NamedTuple):
     """Squared errors on rows left out, summed by block and season, in units of the variance."""
 
     squares: Mapping[str, FloatArray]  # by model: (n_blocks, n_seasons, L)
@@ -336,7 +338,7 @@ def held_out_errors(
     target_weight: FloatArray | None = None,
     n_jobs: int | None = None,
     fit: Callable[[Any, int], Any] | None = None,
-) -> Judged:
+) -> BlockErrors:
     """Squared errors of each target on held-out rows, in units of its variance, by model.
 
     Over the rows where a target is observed and every model predicts it; with confounds in units
@@ -375,7 +377,7 @@ def held_out_errors(
     variance = _variance(sample, values)
     with np.errstate(invalid="ignore", divide="ignore"):
         units = {name: total / variance for name, total in squares.items()}
-    return Judged(units, weight, inside if has_intervals else None)
+    return BlockErrors(units, weight, inside if has_intervals else None)
 
 
 def refitted(

@@ -27,7 +27,7 @@ from ctfa.core.tasks.own_inputs import OwnInputs, OwnRows, mean_inputs, mean_ser
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.evidence import MergeEvidence, MergeSummary
-from ctfa.estimators.held_out import HeldOut
+from ctfa.estimators.held_out import FoldEvidence
 from ctfa.estimators.refits import (
     FEWEST_FOLDS,
     GroupFit,
@@ -58,7 +58,7 @@ from ctfa.estimators.targets import EVEN, RATIOS, middle
 MOST_TOLD = 2**24
 
 
-class Units(NamedTuple):
+class TaskUnits(NamedTuple):
     """What some rows say of all: what models take, and the targets in units of their own."""
 
     inputs: FloatArray  # (n, D)
@@ -67,17 +67,17 @@ class Units(NamedTuple):
 
 
 #: Units that rows to learn from give.
-Learn = Callable[[IntArray], Units]
+Learn = Callable[[IntArray], TaskUnits]
 
 
-def units_of_rows(rows: TaskRows, train: IntArray) -> Units:
+def units_of_rows(rows: TaskRows, train: IntArray) -> TaskUnits:
     """Tasks that share a function differ only in level: targets keep their unit."""
     index, target = rows.index[train], rows.target[train]
     weight = np.ones(train.size) if rows.weights is None else rows.weights[train]
     levels = mean_by(index, target, weight, rows.n_tasks)
     overall = float(weight @ target) / max(float(weight.sum()), TINY)
     levels = np.where(np.bincount(index, weight, rows.n_tasks) > 0.0, levels, overall)
-    return Units(rows.inputs, levels[rows.index], np.ones(rows.n_tasks))
+    return TaskUnits(rows.inputs, levels[rows.index], np.ones(rows.n_tasks))
 
 
 def told_crosswise(
@@ -478,7 +478,7 @@ def _settle(
 def _gain_on_folds(on_folds: OnFolds, served: FloatArray, partition: Partition) -> Gain:
     errors = on_folds.alone[:, None], served[:, None]
     nothing = np.empty((0, partition.n_variables))
-    seen = HeldOut((None,), on_folds.weight, *errors, nothing, nothing, np.empty(0))
+    seen = FoldEvidence((None,), on_folds.weight, *errors, nothing, nothing, np.empty(0))
     return seen.gain(Tempers(), partition)
 
 
@@ -497,12 +497,12 @@ def _rows_of(date: IntArray, split: Split, n_rows: int) -> Split:
 
 def _units_of_series(
     series: Series, rows: TaskRows, date: IntArray, scale: str, train: IntArray
-) -> Units:
+) -> TaskUnits:
     """Every series in its own units, found on the dates of some stacked rows."""
     units = series.take(np.unique(date[train])).standardised(scale, overwrite=True)[1]
     inputs, target = _stacked(series.in_units(units), rows.index, date)
     scales = units.scales[:, -1]
-    return Units(inputs, rows.target - target * scales[rows.index], scales)
+    return TaskUnits(inputs, rows.target - target * scales[rows.index], scales)
 
 
 def _in_own_units(told: Crosswise, scale: str) -> Crosswise:

@@ -600,7 +600,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         return wanted, asks_of(None, features)[1] or folded
 
     def _fit_read(
-        self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any
+        self, sample: check.Sample, target: FloatArray, known: check.TaskIds, groups: Any
     ) -> Self:
         """Fit data that are read, or rows that stand in for others."""
         template, features = self._phases()

@@ -31,7 +31,7 @@ from ctfa.estimators.features import FeatureAggregator, usual_limit
 from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import (
-    HeldOut,
+    FoldEvidence,
     deviations_of,
     group_rows,
     look_at_folds,
@@ -623,7 +623,11 @@ class CTFARegressor(TargetsRegressor):
         return partial(group_rows, self.targets_, sample, targets, judge=judge)
 
     def _tell_evidence(
-        self, found: Found | None, seen: HeldOut | None, temper: Tempers, targets: check.Targets
+        self,
+        found: Found | None,
+        seen: FoldEvidence | None,
+        temper: Tempers,
+        targets: check.Targets,
     ) -> None:
         """Set what is known of every merge and member; without anything found, of no merge."""
         aggregator, gappy = self.targets_, bool(np.isnan(targets.values).any())

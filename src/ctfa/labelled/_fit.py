@@ -42,7 +42,7 @@ from ctfa.labelled._reading import (
     without_layers,
 )
 from ctfa.labelled._result import LabelledFit
-from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
+from ctfa.labelled._tasks import Coordinate, Coordinates, LabelledTasks
 from ctfa.labelled._times import (
     Seasons,
     apart_from_past,
@@ -286,7 +286,7 @@ def _in_words() -> Iterator[None]:
         raise error.renamed(CALLED) from error
 
 
-def _pairs(targets: TargetAggregator, tasks: Tasks) -> dict[str, list[tuple[int, int]]]:
+def _pairs(targets: TargetAggregator, tasks: LabelledTasks) -> dict[str, list[tuple[int, int]]]:
     """Pairs of labels, as they were given to the aggregator, by the positions of their tasks."""
     found: dict[str, list[tuple[int, int]]] = {}
     for name in ("together", "apart"):
@@ -314,7 +314,7 @@ def _pairs(targets: TargetAggregator, tasks: Tasks) -> dict[str, list[tuple[int,
 def _result(
     known: Material,
     plan: Plan,
-    tasks: Tasks,
+    tasks: LabelledTasks,
     form: DataForm,
     notes: list[str],
     title: str | None,
@@ -377,7 +377,9 @@ def read_labelled(
     return gathered._replace(plan=plan), form, geometry
 
 
-def read_outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
+def read_outlines(
+    places: Any, neighbours: Any, geometry: Any, tasks: LabelledTasks
+) -> Geometry | None:
     """Outlines of the tasks, wherever they were given."""
     for given in (places, neighbours, geometry):
         if hasattr(given, "geom_type") or hasattr(given, "geometry"):
@@ -389,7 +391,7 @@ def read_outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> 
     return None
 
 
-def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArray | None:
+def _weights(weights: Any, tasks: LabelledTasks, outlines: Geometry | None) -> FloatArray | None:
     if weights is None:
         return None
     if isinstance(weights, str):
@@ -444,7 +446,7 @@ def _fit_rows(
     X, y, ids = X[whole].reset_index(drop=True), y[whole], of[whole]
     labels = np.unique(ids)
     coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
-    tasks = Tasks((task,), coords, np.arange(labels.size))
+    tasks = LabelledTasks((task,), coords, np.arange(labels.size))
     model.targets.set_params(connectivity=read_neighbours(neighbours, tasks))
     pairs = _pairs(model.targets, tasks)
     model.targets.set_params(

@@ -22,7 +22,7 @@ from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.labelled._labels import selected
 from ctfa.labelled._reading import Gathered, Plan, by_conventions, gather, without_layers
-from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
+from ctfa.labelled._tasks import EAST, NORTH, Coordinates, LabelledTasks, find_labels, longitudes
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 
 #: With more cells than this for each place, places are not taken for a grid.
@@ -342,7 +342,7 @@ class DataForm:
 
 
 def dataset(
-    form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray], fill: Any = np.nan
+    form: DataForm, tasks: LabelledTasks, columns: Mapping[str, AnyArray], fill: Any = np.nan
 ) -> Any:
     """Several values per task, labelled; masked tasks get a fill."""
     if form.kind == "xarray":

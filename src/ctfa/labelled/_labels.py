@@ -17,7 +17,7 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled._tasks import (
     NEAR,
     SINGLE,
-    Tasks,
+    LabelledTasks,
     axis_of,
     find_labels,
     is_longitude,
@@ -57,7 +57,7 @@ def key(label: Any) -> Hashable:
     return str(label)
 
 
-def which_tasks(labels: Iterable[Any], tasks: Tasks) -> IntArray:
+def which_tasks(labels: Iterable[Any], tasks: LabelledTasks) -> IntArray:
     """Number of the task that each label means; -1 for those of none, -2 for those of a masked one.
 
     Coordinates that differ from those of the tasks by rounding, or by a whole turn, are theirs.
@@ -73,7 +73,7 @@ def which_tasks(labels: Iterable[Any], tasks: Tasks) -> IntArray:
 
 
 @lru_cache(maxsize=1)  # every column of a map is looked through for the same tasks
-def _numbers_by_key(tasks: Tasks) -> dict[Hashable, int]:
+def _numbers_by_key(tasks: LabelledTasks) -> dict[Hashable, int]:
     along = [list(map(key, tasks.coords.index(dim))) for dim in tasks.dims]
     numbers = np.full(int(np.prod(tasks.shape)), -2)
     numbers[tasks.kept] = np.arange(tasks.n_tasks)
@@ -81,7 +81,7 @@ def _numbers_by_key(tasks: Tasks) -> dict[Hashable, int]:
     return dict(zip(every, numbers.tolist(), strict=True))
 
 
-def rows_of_tasks(which: IntArray, tasks: Tasks) -> IntArray:
+def rows_of_tasks(which: IntArray, tasks: LabelledTasks) -> IntArray:
     """Where each task is first found among labels, by ``which_tasks``; -1 where it is not."""
     rows = np.full(tasks.n_tasks, -1)
     found = np.flatnonzero(which >= 0)[::-1]
@@ -89,7 +89,7 @@ def rows_of_tasks(which: IntArray, tasks: Tasks) -> IntArray:
     return rows
 
 
-def _as_coordinate(labels: list[Any], name: str, tasks: Tasks) -> list[Any]:
+def _as_coordinate(labels: list[Any], name: str, tasks: LabelledTasks) -> list[Any]:
     """Numbers as a coordinate of the tasks has them; anything else as it is."""
     coordinate = tasks.coords.variables.get(name)
     index = need("pandas").Index(labels)

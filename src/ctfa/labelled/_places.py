@@ -21,7 +21,7 @@ from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._labels import key, nearest_of, rows_of_tasks, some, which_tasks
 from ctfa.labelled._tasks import (
     LONGITUDES,
-    Tasks,
+    LabelledTasks,
     axis_of,
     find_labels,
     in_one_piece,
@@ -180,7 +180,7 @@ def is_map(given: Any) -> bool:
     return hasattr(given, "active_geometry_name") or hasattr(given, "geom_type")
 
 
-def match_polygons(frame: Any, tasks: Tasks) -> Geometry:
+def match_polygons(frame: Any, tasks: LabelledTasks) -> Geometry:
     """Shapes of a GeoDataFrame or GeoSeries in the order of the tasks.
 
     Identifiers are found in the column named like the dimension of the tasks, else in any other
@@ -218,7 +218,7 @@ def match_polygons(frame: Any, tasks: Tasks) -> Geometry:
     return Geometry.of(_repaired(chosen, tasks), column=column)
 
 
-def _rows(frame: Any, tasks: Tasks) -> tuple[str, IntArray]:
+def _rows(frame: Any, tasks: LabelledTasks) -> tuple[str, IntArray]:
     """The column of identifiers, and the row of each task."""
     candidates = _candidates(frame, tasks)
     named = tasks.dims[0] if len(tasks.parts) == 1 else ", ".join(tasks.parts)
@@ -250,7 +250,7 @@ def _rows(frame: Any, tasks: Tasks) -> tuple[str, IntArray]:
     return name, rows
 
 
-def _candidates(frame: Any, tasks: Tasks) -> dict[str, IntArray]:
+def _candidates(frame: Any, tasks: LabelledTasks) -> dict[str, IntArray]:
     """Tasks that each column means that may hold the identifiers, and the index."""
     found: dict[str, IntArray] = {}
     columns = list(getattr(frame, "columns", ()))
@@ -268,7 +268,7 @@ def _candidates(frame: Any, tasks: Tasks) -> dict[str, IntArray]:
     return found
 
 
-def _sides_of(columns: list[Any], tasks: Tasks) -> list[Any]:
+def _sides_of(columns: list[Any], tasks: LabelledTasks) -> list[Any]:
     """Columns that hold the parts of labels: of their names, or lon for longitude; all or none."""
     found: list[Any] = []
     for part in tasks.parts:
@@ -278,7 +278,7 @@ def _sides_of(columns: list[Any], tasks: Tasks) -> list[Any]:
     return found if len(found) == len(tasks.parts) else []
 
 
-def _no_polygon(frame: Any, tasks: Tasks, matched: dict[str, IntArray]) -> str:
+def _no_polygon(frame: Any, tasks: LabelledTasks, matched: dict[str, IntArray]) -> str:
     what = "shape" if tasks.is_grid else "polygon"
     columns = [str(column) for column in getattr(frame, "columns", ()) if column != "geometry"]
     there = f"its columns are {some(columns, 8)}" if columns else "it has no column of identifiers"
@@ -310,7 +310,7 @@ def _no_polygon(frame: Any, tasks: Tasks, matched: dict[str, IntArray]) -> str:
     )
 
 
-def _repaired(shapes: Any, tasks: Tasks) -> Any:
+def _repaired(shapes: Any, tasks: LabelledTasks) -> Any:
     """Shapes that are all there and valid."""
     shapely = need("shapely", "A map")
     values = np.asarray(shapes.array, dtype=object)
@@ -358,7 +358,7 @@ REGULAR = 1e-3
 OPEN = 30.0
 
 
-def places(tasks: Tasks, geometry: Geometry | None) -> Places | None:
+def places(tasks: LabelledTasks, geometry: Geometry | None) -> Places | None:
     """Where tasks lie: outlines, the cells of a regular grid, or positions; None if unknown."""
     if geometry is not None:
         return Places(geometry.centres(), geometry.rings(), geographic=bool(geometry.is_geographic))
@@ -370,7 +370,7 @@ def places(tasks: Tasks, geometry: Geometry | None) -> Places | None:
     return Places(positions, cell=_cell(tasks, positions), geographic=tasks.is_geographic)
 
 
-def label_columns(tasks: Tasks) -> dict[str, Any]:
+def label_columns(tasks: LabelledTasks) -> dict[str, Any]:
     """Labels of the tasks, a column for each dimension or level."""
     parts = tasks.parts
     if len(parts) == 1:
@@ -378,7 +378,7 @@ def label_columns(tasks: Tasks) -> dict[str, Any]:
     return {name: [label[k] for label in tasks.labels] for k, name in enumerate(parts)}
 
 
-def shapes(tasks: Tasks, geometry: Geometry | None) -> Any:
+def shapes(tasks: LabelledTasks, geometry: Geometry | None) -> Any:
     """A GeoSeries of the tasks: outlines, cells or points; None where nothing is known."""
     if geometry is not None:
         return geometry.to_geoseries()
@@ -394,7 +394,7 @@ def shapes(tasks: Tasks, geometry: Geometry | None) -> Any:
     return geopandas.GeoSeries(shapely.box(*low.T, *high.T), crs=crs)
 
 
-def area_weights(tasks: Tasks, geometry: Geometry | None) -> FloatArray:
+def area_weights(tasks: LabelledTasks, geometry: Geometry | None) -> FloatArray:
     """Areas of the tasks: of their outlines, or of cells that shrink towards the poles."""
     if geometry is not None:
         return np.asarray(geometry.areas())
@@ -408,7 +408,7 @@ def area_weights(tasks: Tasks, geometry: Geometry | None) -> FloatArray:
     return np.asarray(np.cos(np.radians(positions[:, 1])))
 
 
-def _cell(tasks: Tasks, positions: FloatArray) -> tuple[float, float] | None:
+def _cell(tasks: LabelledTasks, positions: FloatArray) -> tuple[float, float] | None:
     """Width and height of a cell, where positions are those of a regular grid."""
     # Of a curvilinear grid the sides are not longitudes and latitudes.
     if len(tasks.parts) != 2 or set(tasks.sides or ()) != set(tasks.parts):
@@ -453,7 +453,7 @@ EDGE = 3
 
 
 def read_neighbours(
-    neighbours: Any, tasks: Tasks, geometry: Geometry | None = None
+    neighbours: Any, tasks: LabelledTasks, geometry: Geometry | None = None
 ) -> sparse.csr_array | None:
     """Read the graph of tasks that may merge directly.
 
@@ -490,7 +490,7 @@ def read_neighbours(
     >>> import numpy as np, xarray as xr
     >>> from ctfa.labelled._tasks import Coordinates
     >>> grid = xr.Dataset(coords={"lat": [10.0, 0.0], "lon": [0.0, 90.0, 180.0, 270.0]})
-    >>> cells = Tasks(("lat", "lon"), Coordinates.of(grid, ("lat", "lon")), np.arange(8))
+    >>> cells = LabelledTasks(("lat", "lon"), Coordinates.of(grid, ("lat", "lon")), np.arange(8))
     >>> read_neighbours("rook", cells).sum(axis=1)
     array([3., 3., 3., 3., 3., 3., 3., 3.])
     """
@@ -549,7 +549,7 @@ def _ways() -> str:
     return f"{rules_in_words()}, {_OTHER_WAYS}"
 
 
-def _rows_of(known: Sequence[Any], what: str, tasks: Tasks) -> IntArray:
+def _rows_of(known: Sequence[Any], what: str, tasks: LabelledTasks) -> IntArray:
     """Where a graph has each task; refused where it lacks one."""
     rows = rows_of_tasks(which_tasks(known, tasks), tasks)
     missing = np.flatnonzero(rows < 0)
@@ -562,7 +562,7 @@ def _rows_of(known: Sequence[Any], what: str, tasks: Tasks) -> IntArray:
     return rows
 
 
-def _by_table(table: Any, tasks: Tasks) -> sparse.csr_array:
+def _by_table(table: Any, tasks: LabelledTasks) -> sparse.csr_array:
     """A table of two columns, one edge per row; or a square one with labels on both sides."""
     names = [str(name) for name in table.columns]
     ends = next((ends for ends in _ENDS if set(ends) <= set(names)), ())
@@ -581,7 +581,7 @@ def _by_table(table: Any, tasks: Tasks) -> sparse.csr_array:
     )
 
 
-def _by_array(given: Any, tasks: Tasks) -> sparse.csr_array:
+def _by_array(given: Any, tasks: LabelledTasks) -> sparse.csr_array:
     """A square matrix, or pairs of labels."""
     units = str(getattr(given, "attrs", {}).get("units", ""))
     if str(spelled(units)):
@@ -608,7 +608,7 @@ def _by_array(given: Any, tasks: Tasks) -> sparse.csr_array:
     return _by_pairs(pairs, tasks)
 
 
-def _is_square(rows: Any, tasks: Tasks) -> bool:
+def _is_square(rows: Any, tasks: LabelledTasks) -> bool:
     """Whether rows are those of a matrix, and not pairs: two of two numbers are both."""
     try:
         values = np.asarray(rows, dtype=np.float64)
@@ -617,7 +617,9 @@ def _is_square(rows: Any, tasks: Tasks) -> bool:
     return values.ndim == 2 and (len(values) != 2 or tasks.n_tasks == 2)
 
 
-def _by_pairs(pairs: Iterable[Any], tasks: Tasks, *, strict: bool = True) -> sparse.csr_array:
+def _by_pairs(
+    pairs: Iterable[Any], tasks: LabelledTasks, *, strict: bool = True
+) -> sparse.csr_array:
     """Edges by the labels of their ends; those of masked tasks are left out.
 
     A label of no task is an error if ``strict``, else its edges are left out too.
@@ -637,7 +639,9 @@ def _by_pairs(pairs: Iterable[Any], tasks: Tasks, *, strict: bool = True) -> spa
     return _graph(ends[(ends >= 0).all(axis=1)].T, tasks.n_tasks)
 
 
-def _by_matrix(given: Any, tasks: Tasks, labels: Sequence[Any] | None = None) -> sparse.csr_array:
+def _by_matrix(
+    given: Any, tasks: LabelledTasks, labels: Sequence[Any] | None = None
+) -> sparse.csr_array:
     """A square matrix in the order of its labels; without any, of the tasks, masked ones or not."""
     whole, n_tasks = int(np.prod(tasks.shape)), tasks.n_tasks
     rows = None if labels is None else _rows_of(labels, "labels", tasks)
@@ -691,7 +695,7 @@ Axis: TypeAlias = tuple[IntArray, int]
 
 
 def grid_edges(
-    given: Any, count: Any, tasks: Tasks, geometry: Geometry | None, *, corners: bool
+    given: Any, count: Any, tasks: LabelledTasks, geometry: Geometry | None, *, corners: bool
 ) -> Ends:
     """Pairs of cells with a common side, or a common corner too.
 
@@ -714,7 +718,7 @@ def grid_edges(
     return pairs[:, 0], pairs[:, 1]
 
 
-def _axes(tasks: Tasks) -> list[Axis] | None:
+def _axes(tasks: LabelledTasks) -> list[Axis] | None:
     if tasks.is_grid:
         pairs = zip(tasks.dims, tasks.places, strict=True)
         return [_dense_axis(tasks, dim, place) for dim, place in pairs]
@@ -727,12 +731,12 @@ def _axes(tasks: Tasks) -> list[Axis] | None:
     return [(place[tasks.kept], around) for place, around in axes]
 
 
-def _is_longitude(tasks: Tasks, name: str) -> bool:
+def _is_longitude(tasks: LabelledTasks, name: str) -> bool:
     by_name = name.lower() in LONGITUDES and tasks.is_angle(name)
     return by_name or is_longitude(name, tasks.attrs(name))
 
 
-def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> Axis:
+def _dense_axis(tasks: LabelledTasks, dim: str, place: IntArray) -> Axis:
     """Next to each other are neighbours in the order of the coordinate, however wide the steps."""
     coordinate = tasks.coords.variables.get(dim)
     if coordinate is None or coordinate.values.dtype.kind not in "iuf":
@@ -781,7 +785,7 @@ def _listed_axis(values: AnyArray, goes_round: bool) -> Axis:
 
 
 def border_edges(
-    given: Any, count: Any, tasks: Tasks, geometry: Geometry | None, *, corners: bool
+    given: Any, count: Any, tasks: LabelledTasks, geometry: Geometry | None, *, corners: bool
 ) -> Ends:
     """Pairs of polygons with a common border of some length; with ``corners`` all that touch.
 
@@ -814,7 +818,7 @@ def border_edges(
     return owner[first], owner[second]
 
 
-def _require_outlines(geometry: Geometry, tasks: Tasks) -> None:
+def _require_outlines(geometry: Geometry, tasks: LabelledTasks) -> None:
     """Refuse shapes that are not one polygon for each task."""
     if len(geometry) != tasks.n_tasks:
         raise ValueError(
@@ -900,7 +904,7 @@ def _measured(
     )
 
 
-def nearest_edges(given: Any, count: Any, tasks: Tasks, geometry: Geometry | None) -> Ends:
+def nearest_edges(given: Any, count: Any, tasks: LabelledTasks, geometry: Geometry | None) -> Ends:
     """Each task with the so many nearest to it: on the globe where positions are degrees."""
     try:
         k = int(count)

@@ -29,7 +29,14 @@ from ctfa.labelled._labels import (
     require_once,
     same_rows,
 )
-from ctfa.labelled._tasks import SAMPLES, Coordinates, Tasks, axis_of, is_longitude, said_axis
+from ctfa.labelled._tasks import (
+    SAMPLES,
+    Coordinates,
+    LabelledTasks,
+    axis_of,
+    is_longitude,
+    said_axis,
+)
 from ctfa.labelled._units import in_units_of_fit, without_quantity
 from ctfa.labelled._words import hint, kind, kind_of, listed, several, word
 
@@ -216,7 +223,7 @@ def _without(data: Any, dim: Any, notes: list[str]) -> Any:
 
 
 def gather_features(
-    data: Any, plan: Plan, tasks: Tasks
+    data: Any, plan: Plan, tasks: LabelledTasks
 ) -> tuple[list[Any], dict[str, IntArray], IntArray]:
     """Find what a fitted model reads in other data, on its tasks and in its units.
 
@@ -597,7 +604,7 @@ class Arrays:
     X: Any  # (n_rows, n_columns): an array, or one of Dask's in chunks of rows
     Y: Any  # (n_rows, n_tasks): the same
     layout: IntArray | None  # (n_tasks, n_slots); None where all features are shared
-    tasks: Tasks
+    tasks: LabelledTasks
     samples: Any  # the coordinate of the rows, a DataArray
     notes: list[str]
     has_gaps: bool  # whether a target, or a feature of a task's own, is missing somewhere
@@ -703,7 +710,7 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
             n_rows = int(Y.shape[0])
             presumed = replace(began, n_rows=n_rows, complete=np.ones(n_rows, dtype=bool))
     facts = Facts.of(Y, slots, plan) if presumed is None else presumed
-    every = Tasks(dims, Coordinates.of(target, dims), np.arange(Y.shape[1]))
+    every = LabelledTasks(dims, Coordinates.of(target, dims), np.arange(Y.shape[1]))
     kept, notes = _kept_tasks(facts, plan, every, masked)
     tasks = replace(every, kept=kept)
     used = facts.complete
@@ -786,7 +793,7 @@ def _side_by_side(tables: Sequence[Any]) -> Any:
     return joined.rechunk({1: -1}) if is_dask(joined) else joined
 
 
-def table(slots: list[Any], plan: Plan, tasks: Tasks) -> tuple[Any, IntArray | None]:
+def table(slots: list[Any], plan: Plan, tasks: LabelledTasks) -> tuple[Any, IntArray | None]:
     """Put features side by side: those of the tasks slot by slot; and say whose each column is."""
     if plan.is_shared:
         return _side_by_side(slots), None
@@ -839,7 +846,12 @@ def told_of(seen: dict[str, Any], plan: Plan) -> dict[str, Any]:
 
 
 def _in_words(
-    facts: Facts, first: tuple[Any, list[Any]], plan: Plan, every: Tasks, tasks: Tasks, where: str
+    facts: Facts,
+    first: tuple[Any, list[Any]],
+    plan: Plan,
+    every: LabelledTasks,
+    tasks: LabelledTasks,
+    where: str,
 ) -> Iterator[str]:
     """What is missing of the tasks that are kept, and what looks wrong in the rows in memory.
 
@@ -882,7 +894,7 @@ def in_memory(values: Sequence[Any]) -> list[Any]:
 
 
 def _kept_tasks(
-    facts: Facts, plan: Plan, everything: Tasks, masked: str
+    facts: Facts, plan: Plan, everything: LabelledTasks, masked: str
 ) -> tuple[IntArray, list[str]]:
     """Tasks with a target and a feature; the others are masked, or refused."""
     if masked not in MASKED:

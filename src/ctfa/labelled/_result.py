@@ -40,7 +40,7 @@ from ctfa.labelled._reading import (
     table,
     tables_of,
 )
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import LabelledTasks
 from ctfa.labelled._times import Seasons, past_of
 from ctfa.labelled._words import CALLED, error_columns, named_errors, several
 from ctfa.persistence import save
@@ -108,7 +108,7 @@ class LabelledFit:
 
     estimator: Any
     plan: Plan
-    tasks: Tasks
+    tasks: LabelledTasks
     form: DataForm
     confounds: Seasons | None
     held_out: HeldOut | None

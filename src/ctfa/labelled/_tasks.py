@@ -274,7 +274,7 @@ ZERO = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Tasks:
+class LabelledTasks:
     """Tasks along one dimension, or along those of a grid; those without data are masked.
 
     ``kept`` are the positions of the others in the grid, counted row by row: the targets of the

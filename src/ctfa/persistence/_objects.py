@@ -49,7 +49,7 @@ OURS = {
     "ctfa.labelled._reading": "Plan Slot",
     "ctfa.labelled._places": "Geometry",
     "ctfa.labelled._result": "LabelledFit",
-    "ctfa.labelled._tasks": "Coordinate Coordinates Tasks",
+    "ctfa.labelled._tasks": "Coordinate Coordinates Tasks:LabelledTasks",
     "ctfa.report._material": "Coefficients GroupSeries HeldOut Parts",
 }
 #: Estimators and splitters of scikit-learn whose state is plain, by public module.

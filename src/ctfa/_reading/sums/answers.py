@@ -120,7 +120,7 @@ def _try(method: Callable[..., Any], row: Any, known: dict[str, Any]) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
+class R2Sums:
     """Squared errors of targets, and their squares about the mean; ``a + b`` has both."""
 
     count: FloatArray  # rows where it is observed and predicted
@@ -132,7 +132,7 @@ class Errors:
     has_weight: bool  # whether one of them counts
 
     @classmethod
-    def of(cls, true: FloatArray, predicted: FloatArray, weights: Any) -> Errors:
+    def of(cls, true: FloatArray, predicted: FloatArray, weights: Any) -> R2Sums:
         """Judge a chunk of rows."""
         each = np.ones(len(true))
         if weights is not None:
@@ -151,11 +151,11 @@ class Errors:
         has_weight = bool((each > 0.0).any())
         return cls(count, total, mean, spread, squared, len(true), has_weight)
 
-    def __add__(self, other: Errors) -> Errors:
+    def __add__(self, other: R2Sums) -> R2Sums:
         weight = self.weight + other.weight
         share = other.weight / np.where(weight > 0.0, weight, 1.0)
         gap = other.mean - self.mean
-        return Errors(
+        return R2Sums(
             self.count + other.count,
             weight,
             self.mean + gap * share,
@@ -198,7 +198,7 @@ def r2_of_collection(
     judge = functools.partial(_judge, predict, beside[0], columns, names)
     tables = (*data.tables[1:], beside[1], data.weights)
     if data.is_lazy:
-        found: Errors = _dask.add_chunks(judge, tables, _dask.starts_of(data.tables[1]))
+        found: R2Sums = _dask.add_chunks(judge, tables, _dask.starts_of(data.tables[1]))
     else:
         found = judge(0, *tables)
     check.require_rows(np.empty((found.n_rows, 0)), 2)
@@ -220,7 +220,7 @@ def _judge(
     targets: Any,
     beside: Any,
     weights: Any,
-) -> Errors:
+) -> R2Sums:
     rows = np.asarray(to_numpy(inputs))
     true = np.asarray(as_column(np.asarray(to_numpy(targets), dtype=np.float64)))
     # Infinity is refused, and NaN where tasks have rows of their own.
@@ -233,4 +233,4 @@ def _judge(
         known = {} if beside is None else {what: np.asarray(to_numpy(beside))}
         answer = np.asarray(predict(_frame(rows, columns), **known))
         predicted[:] = answer.reshape(true.shape)
-    return Errors.of(true, predicted, weights)
+    return R2Sums.of(true, predicted, weights)

@@ -73,7 +73,7 @@ class Rows(NamedTuple):
 
 
 #: Rows that stand in for others, with their targets, and their tasks where these differ.
-StandIns = tuple[check.Sample, check.Targets, check.Tasks | None]
+StandIns = tuple[check.Sample, check.Targets, check.TaskIds | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,7 +460,7 @@ def stand_in(
     if classes.n_dealt:
         check.read_fold_count(classes.n_dealt, int(np.bincount(task, sample.counts).max()))
         folds = {"limit": splits_of(number)}
-    tasks = check.Tasks(known, task) if own else None
+    tasks = check.TaskIds(known, task) if own else None
     return replace(sample, folds=folds), targets._replace(values=values), tasks
 
 

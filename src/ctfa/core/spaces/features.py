@@ -102,7 +102,7 @@ class FeatureSpace(MergeSpace):
 
     @classmethod
     def on_folds(
-        cls, folds: Sequence[Fold], y: FloatArray, columns: DenseGram | None = None
+        cls, folds: Sequence[FactoredFold], y: FloatArray, columns: DenseGram | None = None
     ) -> FeatureSpace:
         """Judge by the mean R2 of held-out folds.
 
@@ -285,7 +285,7 @@ class TrainingDesign(Design):
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class FactoredFold:
     """One split of the rows, factored; serves any number of targets."""
 
     design: Design
@@ -304,7 +304,7 @@ class Fold:
         test: IntArray,
         weights: FloatArray | None = None,
         design: Design | None = None,
-    ) -> Fold:
+    ) -> FactoredFold:
         """Factor the training rows, unless they are, and see what their fits do to test rows."""
         if design is None:
             design = Design.of(X[train], None if weights is None else weights[train])
@@ -325,7 +325,7 @@ class Fold:
         X: FloatArray,
         splits: Iterable[tuple[IntArray, IntArray]],
         weights: FloatArray | None = None,
-    ) -> list[Fold]:
+    ) -> list[FactoredFold]:
         """Factor several splits of the same rows, sharing one pass over them where that is safe."""
         everything = AllRows(X, weights)
         folds = []

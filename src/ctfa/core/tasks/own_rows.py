@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.design import about_means
-from ctfa.core.mixed import Units, estimate, moments_of_rows, solve
+from ctfa.core.mixed import CommonUnits, estimate, moments_of_rows, solve
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.partition import Partition
 from ctfa.core.small_fits import RowMoments
@@ -174,14 +174,14 @@ class TaskRows:
 class MixedRows(NamedTuple):
     """Rows of tasks as the mixed model of their groups needs them."""
 
-    units: Units
+    units: CommonUnits
     level: float  # of the target over all rows
     moments: RowMoments
 
     @classmethod
     def of(cls, rows: TaskRows, like: MixedRows | None = None) -> MixedRows:
         """Sums over the rows of each task, in units of all of them or of ``like``."""
-        units = Units.of(rows.inputs, rows.weights) if like is None else like.units
+        units = CommonUnits.of(rows.inputs, rows.weights) if like is None else like.units
         level = float(np.average(rows.target, weights=rows.weights)) if like is None else like.level
         columns, target = units.columns(rows.inputs), rows.target - level
         sums = moments_of_rows(columns, target, rows.rows, rows.weights, rows.n_samples_of_each)
