@@ -101,7 +101,7 @@ browser: $(READY)
 		echo "No browser: install Chromium or Chrome (on Debian: sudo apt-get install chromium),"; \
 		echo "or name one that is installed: CTFA_BROWSER=/path/to/chrome make browser"; exit 1; \
 	fi
-	CTFA_BROWSER_TESTS=required $(ONE_THREAD) $(BIN)/python -m pytest $(IN_BROWSER)
+	CTFA_BROWSER_TESTS=required $(ONE_THREAD) $(BIN)/python -m pytest --everything $(IN_BROWSER)
 
 .venv/.networks: $(READY)
 	$(BIN)/python -m pip install --quiet --group networks

@@ -120,6 +120,7 @@ def test_a_bad_file_gets_one_sentence_and_nothing_is_touched(spoil, words, good,
     assert content(tmp_path) == here
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("spoil", "words"), BAD)
 def test_the_doctor_finds_it_too(spoil, words, tmp_path, capsys):
     spoil(tmp_path / "bad.nc", basins()[0])

@@ -90,6 +90,7 @@ def test_a_run_writes_all_its_files_and_says_so(here, tmp_path, capsys):
     assert os.listdir(tmp_path) == ["run"]
 
 
+@pytest.mark.more
 def test_the_files_of_a_run_are_those_of_the_fit_in_python(here, fit):
     run = here / "run"
     regions = labelled.read(run / "regions.nc")["region"]
@@ -162,6 +163,7 @@ def test_options_come_before_those_of_a_run_file(run, tmp_path):
     assert options["features"] == FEATURES
 
 
+@pytest.mark.more
 def test_a_changed_input_is_refused_unless_it_is_meant(here, tmp_path, capsys):
     write_basins(tmp_path)
     data = str(tmp_path / "basins.nc")
@@ -319,6 +321,7 @@ def test_a_grid_is_fitted_and_its_cells_are_asked_by_their_place(tmp_path, capsy
     assert grid.sizes == {"time": 60, "lat": 4, "lon": 6}
 
 
+@pytest.mark.more
 def test_places_in_other_numbers_and_a_window_are_predicted(tmp_path, capsys):
     """The model in double precision east and west of Greenwich; the file as reanalyses have it."""
     grid = grid_file(tmp_path / "grid.nc")

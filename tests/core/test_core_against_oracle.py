@@ -120,6 +120,7 @@ def require_compared(compared, family, scan, max_loss):
 CASES = [("mse", 0.0), ("corollary", 0.0), ("risk", 0.5), ("risk", 1.5)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scan", SCANS)
 @pytest.mark.parametrize(("criterion", "max_loss"), CASES)
 @pytest.mark.parametrize("family", problems.FAMILIES)
@@ -212,6 +213,7 @@ def test_decisions_hold_up_to_a_condition_number_of_1e9(power, scan):
     assert compared >= 6
 
 
+@pytest.mark.more
 @given(data=st.data())
 @settings(max_examples=examples(120), deadline=None)
 def test_any_generated_problem_is_decided_as_by_refitting(data):

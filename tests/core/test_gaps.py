@@ -100,6 +100,7 @@ def test_every_answer_is_a_refit_on_the_common_rows(family, kind, monkeypatch):
         blocks[block] += blocks.pop(other)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("family", problems.FAMILIES)
 def test_without_gaps_it_is_the_space_of_complete_targets(family):
     for seed in range(3):

@@ -178,6 +178,7 @@ def test_the_guard_holds_for_ridge_by_left_out_errors():
         assert (model.merges_["losers"].map(len) == 0).all()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("solver", ["ols", "ridge"])
 @pytest.mark.parametrize("strength", [1e3, 1e7])
 def test_a_strong_signal_common_to_all_changes_no_decision_of_the_guard(strength, solver):

@@ -340,6 +340,7 @@ def test_linear_models_do_not_depend_on_units(name):
         testing.check_units(ONE_BY_ONE[name], X, Y, seed=seed, sample_weight=weights)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("n_rows", [5, 9, 14])
 @pytest.mark.parametrize("name", ["default", "mean", "single", "limit", "groups alone"])
 def test_units_do_not_matter_where_ridge_regression_judges_few_rows(name, n_rows):

@@ -542,6 +542,7 @@ def test_the_largest_group_is_drawn_first():
 # -- Rows with memory ------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_groups_are_found_in_rows_that_remember():
     errors = []
     for seed in range(4):

@@ -160,6 +160,7 @@ def test_predicted_gains_are_unbiased_for_gaussian_inputs():
     assert (error < 0.3 * np.abs(true[:, :3].mean(axis=0))).all()  # the test can tell
 
 
+@pytest.mark.more
 def test_standard_errors_of_gains_are_those_of_repeated_noise():
     predicted, errors, totals, total_errors, _ = simulate(2000, fixed_inputs=True)
     spread = predicted[:, :3].std(axis=0)

@@ -319,6 +319,7 @@ def test_every_criterion_and_scan_runs_on_every_problem(problem):
             assert len(set(result.labels)) == len(result.groups)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families_have_both_merges_and_refusals(family):
     phase_one, phase_two = set(), set()

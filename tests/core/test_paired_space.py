@@ -80,6 +80,7 @@ def run(X, Y, criterion, scan, max_loss, *, graph=None, lowest=-1.0):
     return history, expected, max_loss + tolerance
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("family", FAMILIES)
 def test_paired_spaces_obey_the_laws(family):
     for seed in range(3):
@@ -112,6 +113,7 @@ def test_criteria_vectorize_and_scale_on_own_inputs(criterion, degree):
     testing.check_criterion(TARGET_CRITERIA[criterion], evidence, degree=degree)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scan", SCANS)
 @pytest.mark.parametrize(("criterion", "max_loss"), CASES)
 @pytest.mark.parametrize("family", FAMILIES)

@@ -159,6 +159,7 @@ def test_rows_that_are_not_used_change_no_fit():
 # -- Own inputs, averaged --------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("gaps", PATTERNS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_penalised_spaces_obey_the_laws(family, gaps):
@@ -385,6 +386,7 @@ def test_pools_are_grouped_as_by_refitting_ridge(family, scan):
     assert compared
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scan", SCANS)
 def test_tasks_of_fewer_rows_than_inputs_are_pooled_as_by_refitting(scan):
     compared = merged = 0

@@ -485,6 +485,7 @@ def test_seasons_that_differ_hide_targets_that_respond_alike():
     assert model.score(X, Y, confounds=B) > 0.85
 
 
+@pytest.mark.more
 def test_weights_of_zero_are_rows_that_were_never_given():
     for make, X, Y, B in kinds().values():
         weights = np.ones(N)
@@ -585,6 +586,7 @@ def test_bad_baselines_are_refused_in_words(kind):
         make(targets=fixed()).fit(X, Y).predict(X, confounds=B)
 
 
+@pytest.mark.more
 def test_scikit_learn_routes_confounds_to_its_folds():
     X, Y, B = shared()
     with config_context(enable_metadata_routing=True):
@@ -635,6 +637,7 @@ def test_free_rows_have_the_inner_products_of_the_residuals_and_mean_zero(seed, 
     np.testing.assert_allclose(free.sum(axis=1), 0.0, atol=1e-10)
 
 
+@pytest.mark.more
 def test_confounds_of_many_rows_need_no_square_of_them():
     n = 300_000  # whose square has 670 GiB
     rows = np.random.default_rng(0).normal(size=(2, n))

@@ -285,6 +285,7 @@ def test_folds_as_lists_count_the_rows_of_weight_zero():
     np.testing.assert_array_equal(whole.history_.loss, part.history_.loss)
 
 
+@pytest.mark.more
 def test_only_proportions_of_weights_matter(model):
     expected = clone(model).fit(X, Y, sample_weight=WEIGHTS)
     scaled = model.fit(X, Y, sample_weight=1e4 * WEIGHTS)
@@ -338,6 +339,7 @@ def test_data_are_left_as_they_were(model):
 # -- Hard but allowed ------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("family", [*RANK_DEFICIENT, "nearly_collinear", "scales", "offset"])
 @pytest.mark.parametrize("features", [None, FOLDED], ids=["in sample", "folds"])
 def test_copies_constants_and_sums_of_features_are_silent_and_finite(family, features):

@@ -439,6 +439,7 @@ def test_where_a_regressor_is_given_the_gain_is_that_of_the_fits_that_judge_merg
         np.testing.assert_allclose([one.gain_error for one in told], merged * error, atol=1e-9)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("flip", [False, True])
 def test_the_score_of_a_merge_is_what_its_difference_is_worth_on_rows_left_out(flip):
     targets = TargetAggregator(max_loss=6.0, flip=flip)
@@ -543,6 +544,7 @@ def test_evidence_can_be_read():
     assert max(map(len, text.splitlines())) < 250
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("regressor", "scale"),
     [(None, "center"), (LinearRegression(), "center"), (LinearRegression(), "none")],
@@ -847,6 +849,7 @@ def test_comparisons_hand_labels_of_rows_on():
 # -- Life of a model -------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, pl.DataFrame])
 def test_pickled_models_predict_and_explain_the_same(container, head):
@@ -864,6 +867,7 @@ def test_pickled_models_predict_and_explain_the_same(container, head):
     assert not hasattr(clone(model), "trust_")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("targets", [None, "passthrough"])
 @pytest.mark.parametrize("features", [None, "passthrough"])
 @pytest.mark.parametrize("head", ["mean", "levels"])

@@ -120,6 +120,7 @@ def test_means_of_features_are_shuffled_and_named_as_one():
         model.importance(X, Y, n_repeats=0)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("form", ["xarray", "long", "wide", "rows"])
 def test_importance_of_labelled_data_is_that_of_its_estimator(form):
     xr = pytest.importorskip("xarray")

@@ -347,6 +347,7 @@ def test_labelled_intervals_are_lazy_where_data_are():
     np.testing.assert_allclose(lazy, fit.predict_interval(data))
 
 
+@pytest.mark.more
 def test_coverage_is_measured_on_held_out_rows_by_task_and_by_season():
     fit, data = labelled_fit()
     assert fit.skill("season").coverage_90.dims == ("season",)

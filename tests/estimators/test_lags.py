@@ -313,6 +313,7 @@ def test_the_page_holds_the_lags_of_every_feature():
     assert page["rank"].tolist() == [*range(7), -1, 0]
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not importlib.util.find_spec("h5netcdf"), reason="needs h5netcdf")
 def test_the_command_finds_windows_and_repeats_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

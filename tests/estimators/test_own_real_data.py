@@ -69,6 +69,7 @@ def same_groups(model, expected):
     }
 
 
+@pytest.mark.more
 @pytest.mark.filterwarnings("ignore:Degrees of freedom:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
 @pytest.mark.parametrize(("scan", "limit"), [("correlation", 1.0), ("grow", 0.5), ("restart", 0.5)])

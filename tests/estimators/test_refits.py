@@ -208,6 +208,7 @@ def told_of(X, Y, cv=4, weights=None):
     return PhaseOne(aggregator, tasks, targets).ask_refits(chooses=True)[1]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("cv", [4, BlockedKFold(5, gap=3)], ids=str)
 def test_changing_targets_in_a_block_leaves_the_path_that_it_judges_as_it_was(cv):
     X, Y = curved(1)

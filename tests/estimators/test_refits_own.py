@@ -236,6 +236,7 @@ def test_weights_gains_and_predictions_of_own_rows_are_those_by_hand():
 # -- Nothing leaks ---------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("weighed", [False, True])
 def test_changing_targets_in_a_block_leaves_the_path_of_own_rows_that_it_judges_as_it_was(weighed):
     X, y, ids = pupils(1)
@@ -348,6 +349,7 @@ def test_more_than_can_be_kept_is_refused_with_the_cheap_judge():
 # -- Whatever is asked -----------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("head", ["levels", "mean"])
 @pytest.mark.parametrize(
     "options",
@@ -648,6 +650,7 @@ def test_unrelated_own_inputs_are_left_alone():
     assert model.n_groups_ >= 5
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("aggregate", ["mean", "pool"])
 def test_changing_targets_in_a_block_leaves_the_path_of_own_inputs_that_it_judges(aggregate):
     X, Y, layout = basins(1)
@@ -684,6 +687,7 @@ def test_fits_of_own_inputs_are_those_of_folds_and_pairs_whatever_is_compared():
     assert Counted.fits == model.n_groups_
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("aggregate", ["auto", "mean", "pool"])
 @pytest.mark.parametrize(
     "options",
@@ -726,6 +730,7 @@ def test_infinite_limits_of_own_inputs_make_one_group_or_none():
             assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("aggregate", ["mean", "pool", "auto"])
 def test_gaps_and_slots_that_targets_lack_are_judged_on_what_there_is(aggregate):
     X, Y, layout = basins(0, n=300, alike=0.999)
@@ -801,6 +806,7 @@ def test_own_inputs_are_grouped_again_on_subsamples_and_along_a_path():
         MultiInputCTFARegressor(layout, Lasso(0.1)).partial_fit(X, Y)
 
 
+@pytest.mark.more
 def test_a_second_fit_of_own_inputs_forgets_the_first():
     X, Y, layout = basins(3, noise=1.0)
     model = MultiInputCTFARegressor(layout, NEAREST).fit(X, Y)

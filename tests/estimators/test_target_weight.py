@@ -284,6 +284,7 @@ def estimators():
     }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["shared", "own"])
 def test_only_ratios_of_weights_matter_and_equal_ones_are_none(kind):
     make, X, Y = estimators()[kind]
@@ -314,6 +315,7 @@ def test_means_are_weighted_wherever_they_are_shown(kind):
     np.testing.assert_allclose(model.targets_.transform(gappy)[:, 0], expected)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["shared", "own"])
 def test_comparisons_and_subsamples_weigh_alike(kind):
     make, X, Y = estimators()[kind]

@@ -55,6 +55,7 @@ def apart(t2m, n_blocks=5):
     return {name: xr.concat(found, "time") for name, found in parts.items()}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("calendar", ["standard", "360_day"])
 def test_errors_of_all_three_are_those_of_groupby_and_shift(calendar):
     data = monthly(calendar=calendar)
@@ -248,6 +249,7 @@ def test_chunks_tell_as_memory_does():
     assert two.errors.attrs["persistence"] == one.errors.attrs["persistence"]
 
 
+@pytest.mark.more
 def test_the_commands_say_it_before_and_after(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = monthly(120, gaps=0.02)

@@ -169,6 +169,7 @@ def test_nothing_is_loaded_that_is_not_used(code, allowed):
     assert HEAVY & set(done.stdout.splitlines()[-1].split()) <= allowed
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "code",
     [

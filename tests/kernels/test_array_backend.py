@@ -190,6 +190,7 @@ def test_the_space_is_asked_only_where_digits_were_lost(name, monkeypatch):
         assert bool(asked) is is_asked
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", DEVICES)
 def test_any_limit_within_the_interval_merges_the_same(name):
     for seed in range(4):

@@ -122,6 +122,7 @@ def graph_of(kind, n_tasks, rng):
     return sparse.csr_array(near | near.T)
 
 
+@pytest.mark.more
 @given(
     flaw=st.sampled_from(FLAWS),
     kind=st.sampled_from(["ring", "star", "islands", "complete", "sparse", "none"]),

@@ -204,6 +204,7 @@ def test_the_share_is_that_of_regressions_without_each_block(gaps):
         np.testing.assert_allclose(share, 1.0 - squares[1] / squares[0], rtol=1e-5)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("freq", "n", "option", "words"),
     [("D", 1500, "dayofyear", "day of the year"), ("W", 300, "dayofyear", "day of the year")],
@@ -286,6 +287,7 @@ def chunked(data):
     return data.chunk(time=30)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("form", [lambda d: d, chunked], ids=["memory", "chunks"])
 def test_fit_says_what_the_doctor_says_of_seasons(form):
     data = form(stations(months()))
@@ -478,6 +480,7 @@ def test_numbers_of_the_size_of_the_data_are_no_fills():
     assert list(fills_in(depth)) == []
 
 
+@pytest.mark.more
 def test_fills_are_said_once_and_of_the_line_that_gave_them():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(100, 4)), rng.normal(size=(100, 3))

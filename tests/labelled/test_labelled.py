@@ -212,6 +212,7 @@ def test_only_common_rows_are_used_and_said(dataset):
         ctfa.labelled.fit(dataset.flow, features=other, **QUICK)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("shared", [True, False])
 def test_what_is_not_asked_for_depends_on_whether_tasks_share_features(dataset, shared):
     drivers = [dataset[name].mean("basin") if shared else dataset[name] for name in FEATURES]
@@ -378,6 +379,7 @@ def test_anomalies_without_dates_say_so(dataset):
     assert ctfa.labelled.fit(counted, target="flow", detrend=True, **QUICK).n_regions
 
 
+@pytest.mark.more
 def test_long_tables_come_back_row_by_row(dataset):
     table = dataset.to_dataframe().reset_index()
     options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin", **QUICK}
@@ -579,6 +581,7 @@ def test_dates_as_people_write_them_are_refused_as_text(dataset):
     assert ctfa.labelled.fit(iso, **options, **QUICK).span[2] == 96
 
 
+@pytest.mark.more
 def test_a_model_without_skill_is_called_so():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(80, 6)), columns=["a", "b", "u", "v", "w", "x"])
@@ -915,6 +918,7 @@ def test_a_window_across_greenwich_is_drawn_in_one_piece(form):
     np.testing.assert_array_equal(*bounds)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("first", [0.0, -180.0, 0.5])
 def test_a_map_of_the_globe_begins_where_its_longitudes_do(first):
     lon = first + np.arange(0.0, 360.0, 10.0)

@@ -369,6 +369,7 @@ def test_nothing_is_computed_before_the_first_rows_are():
     assert arrays.Y.shape == (N_ROWS, 17)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("options", [{}, {"anomalies": "season", "detrend": True}])
 def test_predictions_stay_in_chunks_of_the_same_rows(options):
     data = grid()
@@ -413,6 +414,7 @@ def with_gaps(data, first=100):
     return gappy
 
 
+@pytest.mark.more
 def test_rows_lacking_a_feature_are_left_out_wherever_they_are():
     for row in (3, 200):
         data = basins()
@@ -424,6 +426,7 @@ def test_rows_lacking_a_feature_are_left_out_wherever_they_are():
         assert any("read in chunks" in note for note in two.notes)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("first", [2, 100])
 def test_gaps_are_worked_with_in_memory(first):
     data = with_gaps(basins(), first)

@@ -148,6 +148,7 @@ def test_dates_mean_the_same_whatever_holds_them(dataset, kind, part):
             np.testing.assert_allclose(asked.predict(given), fit.predict(frame), rtol=1e-9)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("calendar", ["noleap", "360_day", "julian", "standard"])
 @pytest.mark.parametrize("of_fit", [True, False])
 def test_a_model_of_one_calendar_is_asked_in_another(dataset, calendar, of_fit):
@@ -177,6 +178,7 @@ def test_a_cycle_closes_at_the_end_of_a_year_of_360_days(dataset):
     np.testing.assert_allclose(steps, steps[0], rtol=0.1)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("part", ["season", "hour", "dayofyear"])
 def test_other_parts_of_times_with_a_zone_are_known(dataset, part):
     frame, names = wide(dataset)
@@ -600,6 +602,7 @@ def test_a_region_of_means_needs_all_its_members(grid):
     np.testing.assert_array_equal(long.predict(half), long.predict(table)[half.index])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_some_basins_of_tables_come_back_by_themselves(dataset, table, library):
     options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}

@@ -148,6 +148,7 @@ def test_one_target_is_a_table_of_one_row():
     assert assert_linear(CTFARegressor().fit(X, Y[:, 0]), X).coef.shape == (1, 10)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("regressor", "what"),
     [

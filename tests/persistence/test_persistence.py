@@ -209,6 +209,7 @@ def test_names_of_data_frames_are_kept(library, tmp_path):
     assert str(loaded.why("basin 2")) == str(model.why("basin 2"))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "columns",
     [

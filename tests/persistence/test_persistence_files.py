@@ -150,6 +150,7 @@ def test_any_plain_value_comes_back_exactly(value):
     assert same(round_trip(value), value)
 
 
+@pytest.mark.more
 @settings(deadline=None, max_examples=examples(100))
 @given(arrays)
 def test_arrays_keep_their_order_in_memory_and_whether_they_may_change(array):

@@ -37,6 +37,7 @@ def value_of(model):
     return coefficients_of(FittedGroups.of(model)).value
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "regressor", [None, Ridge(), GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=3)]
 )

@@ -37,6 +37,7 @@ def state(model):
     return sorted(vars(model)), repr(model), [each.tobytes() for each in (*arrays, *parts)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("plot", ALL)
 def test_a_picture_is_drawn_on_the_axis_given_and_changes_nothing_else(plot, ax):
     import matplotlib

@@ -205,6 +205,7 @@ def test_features_merge_alike(criterion, cv):
     same_histories(one, two)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("regressor", [None, LinearRegression(), Ridge(3.0), Lasso(0.05)])
 @pytest.mark.parametrize("head", ["mean", "levels"])
 def test_regressors_of_sums_are_those_of_the_rows(regressor, head):
@@ -290,6 +291,7 @@ def test_the_search_scores_alike(regressor, head):
         np.testing.assert_allclose(one.cv_results_[name], two.cv_results_[name], rtol=1e-7)
 
 
+@pytest.mark.more
 def test_a_search_with_regressors_that_learn_from_rows_scores_alike():
     X, Y = paper(300)
     tree = DecisionTreeRegressor(max_depth=2, random_state=0)
@@ -388,6 +390,7 @@ def test_numbers_of_single_precision_are_summed_in_double():
 # -- What cannot be summed -------------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_missing_targets_are_worked_with_in_memory(monkeypatch):
     X, Y = paper(300)
     Y[5, 2] = np.nan

@@ -107,6 +107,7 @@ def test_confounds_and_weights_of_targets_come_in_chunks_too():
     np.testing.assert_allclose(answer.compute(), plain.predict(X, confounds=months), rtol=1e-8)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("features", [None, FeatureAggregator()])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_regressor_that_is_no_least_squares_gets_the_means_of_its_group(features, weighted):

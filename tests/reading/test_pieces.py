@@ -42,6 +42,7 @@ def stacked(pieces):
 # -- Parquet ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("rows", [1, 40, 125, 126, 10_000])
 def test_parquet_gives_all_rows_in_pieces_of_a_size(folder, rows):
     pieces = list(of_parquet(folder, FEATURES, TARGETS, rows=rows))
@@ -135,6 +136,7 @@ def test_text_in_a_column_is_refused_with_its_piece(folder):
 # -- Zarr ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("rows", [7, 100, 10_000])
 def test_plain_arrays_are_read_by_rows(tmp_path, rows):
     zarr.save_group(str(tmp_path / "plain"), X=X, Y=Y, y=Y[:, 0], **{"x0": X[:, 0]})

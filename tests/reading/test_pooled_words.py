@@ -108,6 +108,7 @@ def test_one_dimension_is_refused_in_a_line():
     assert str(X[0, 0])[:6] not in str(caught.value)
 
 
+@pytest.mark.more
 def test_a_column_of_ids_is_cross_validated_without_routing():
     X, y, ids = schools()
     folds = KFold(4, shuffle=True, random_state=0)

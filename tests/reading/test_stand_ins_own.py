@@ -84,6 +84,7 @@ def assert_stand_in(model_of, X, Y, **data):
     return plain
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize("aggregate", ["mean", "pool", "auto"])
 @pytest.mark.parametrize("lacking", [False, True])
@@ -105,6 +106,7 @@ def test_weights_of_rows_and_targets_count_for_rows_that_stand_in(aggregate):
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("aggregate", ["mean", "pool"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_confounds_are_taken_off_rows_that_stand_in(aggregate, weighted):
@@ -195,6 +197,7 @@ def test_ridge_and_gaps_want_the_rows_themselves():
         on_stand_ins(shared, X, Y)
 
 
+@pytest.mark.more
 def test_errors_of_gains_are_those_of_gaussian_rows():
     """Second moments know no fourth ones: for Gaussian rows both say the same, up to chance."""
     X, Y, layout = problem(7, n=20_000)

@@ -126,6 +126,7 @@ def test_pieces_decide_as_all_rows_do_on_the_same_folds(cuts, at_once, head, max
     same_models(model, CTFARegressor(targets=known, head=head).fit(X, Y))
 
 
+@pytest.mark.more
 @given(cuttings, st.sampled_from([None, LinearRegression()]), st.sampled_from(HEADS))
 @settings(max_examples=examples(15), deadline=None)
 def test_folds_are_blocks_of_the_pieces(cuts, regressor, head):
@@ -342,6 +343,7 @@ def refused_after_fit(model, *data):
     refused(model, what, iter([data]), verb="partial_fit")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("shape", [(100, 20), (250, 100), (2000, 4)])
 @pytest.mark.parametrize("model", [CTFARegressor(), TargetAggregator(), FeatureAggregator()])
 def test_no_fit_is_gone_on_with_whatever_the_shape(model, shape):
@@ -401,6 +403,7 @@ def test_the_parts_of_a_model_cannot_be_gone_on_with():
     refused_after_fit(model.features_[0], X, Y[:, 0])
 
 
+@pytest.mark.more
 def test_a_fit_starts_anew_and_a_clone_has_no_sums():
     model = CTFARegressor().partial_fit(X[:300] * 2, Y[:300]).fit(X[300:], Y[300:])
     same_models(model, CTFARegressor().fit(X[300:], Y[300:]))
@@ -614,6 +617,7 @@ def through_joblib(model, folder):
     return joblib.load(folder / "model.joblib")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "again", [through_a_file, through_joblib, lambda m, _: pickle.loads(pickle.dumps(m))]
 )

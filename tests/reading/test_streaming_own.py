@@ -134,6 +134,7 @@ def test_pieces_may_be_of_dask_and_of_other_libraries():
 # -- Going on --------------------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("model", [own(), own(targets=FIXED), own(aggregate="auto", head="levels")])
 def test_a_year_is_added(model):
     parts = [slice(0, 400), slice(400, 500)]

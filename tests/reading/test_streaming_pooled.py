@@ -86,6 +86,7 @@ def test_pieces_may_be_of_other_libraries(library):
     assert_alike(PooledCTFARegressor().fit(X, Y, TASKS), model, X, TASKS)
 
 
+@pytest.mark.more
 def test_new_tasks_may_come_in_any_piece():
     schools = np.array(["f", "e", "d", "c", "b", "a"])[TASKS]
     first = np.isin(schools, ["b", "d", "e"])
@@ -162,6 +163,7 @@ def test_a_year_is_added(targets, weights, chunks):
     assert_alike(clone(model).fit(*data), grown, LONG_X, LONG)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("model", "known"),
     [

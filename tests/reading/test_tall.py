@@ -86,6 +86,7 @@ def test_features_of_tall_data_merge_as_from_their_rows(cv):
     np.testing.assert_allclose(one.history_.loss, two.history_.loss, rtol=1e-7, atol=1e-12)
 
 
+@pytest.mark.more
 def test_few_rows_stand_in_only_where_they_are_few_and_the_digits_are_there(monkeypatch):
     seen = rows_used(monkeypatch)
     X, Y, _ = tall(0)

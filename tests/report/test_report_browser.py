@@ -345,10 +345,12 @@ def test_dark_and_paper_change_colours_and_lose_nothing(browser, basins_page):
     with opened(browser, basins_page) as tab:
         light = tab.evaluate("getComputedStyle(document.body).backgroundColor")
         words = tab.locator("main").inner_text()
-        drawn = picture(tab)
+        drawn = tab.evaluate("document.getElementById('map').toDataURL()")
         tab.emulate_media(color_scheme="dark")
         assert tab.evaluate("getComputedStyle(document.body).backgroundColor") != light
-        assert picture(tab) != drawn
+        # The page is told of it after the style has changed, and draws then.
+        changed = "drawn => document.getElementById('map').toDataURL() !== drawn"
+        tab.wait_for_function(changed, arg=drawn)
         assert tab.locator("main").inner_text() == words
         tab.emulate_media(color_scheme="dark", media="print")
         assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == light

@@ -745,6 +745,7 @@ def test_break_even_f_is_where_the_estimated_gain_changes_sign():
     np.testing.assert_array_equal(np.sign(gains), [1, 0, -1])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("noise_variance", "pays"), [(0.2, False), (6.0, True)])
 def test_feature_gain_is_the_simulated_one_for_many_samples(noise_variance, pays):
     rng = np.random.default_rng(24)
